@@ -1,0 +1,1 @@
+"""The app-compose document of the eval CVM, its hash and measurements.lock."""

@@ -1,0 +1,65 @@
+"""The one enumeration of reason codes: each names a cause and carries the sentence shown to people."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why something was refused, failed or scored 0. The value is what records and JSON carry."""
+
+    sentence: str
+
+    def __new__(cls, code: str, sentence: str) -> Reason:
+        """Make a member whose string value is `code`."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.sentence = sentence
+        return member
+
+    # --- command line and machine
+    USAGE = "usage", "The command line or a configuration file is wrong."
+    ENGINE_UNAVAILABLE = "engine_unavailable", "No container engine answers on its Unix socket."
+    ENGINE_FAULT = "engine_fault", "The container engine refused or broke off a call."
+    ENGINE_TIMEOUT = "engine_timeout", "The container engine did not answer in time."
+    TOOL_MISSING = "tool_missing", "A program this step needs is not installed."
+    NETWORK_UNAVAILABLE = "network_unavailable", "A host this step needs could not be reached."
+    MIRROR_MOVED = "mirror_moved", "The package mirror no longer serves a version that the lock names."
+    LOCK_MISMATCH = "lock_mismatch", "Something built or fetched differs from what the lock says."
+    INTERRUPTED = "interrupted", "The run was stopped before its end."
+
+    # --- tasks and the cache
+    TASK_UNKNOWN = "task_unknown", "The cache has no task of that name."
+    TASK_MALFORMED = "task_malformed", "The task's files are not in Terminal-Bench / Harbor form."
+    TASK_UNSUPPORTED = "task_unsupported", "The task asks for something this runner does not support."
+    TASK_DIGEST_MISMATCH = "task_digest_mismatch", "The task tree differs from the manifest."
+    TASK_TOO_LARGE = "task_too_large", "The task asks for more CPUs or memory than this machine has."
+    MANIFEST_MALFORMED = "manifest_malformed", "The manifest is not in the data-set digest form."
+    BUDGETS_MALFORMED = "budgets_malformed", "budgets.json is not in its closed form."
+    IMAGES_MALFORMED = "images_malformed", "images.json is not in its closed form."
+
+    # --- images
+    IMAGE_UNAVAILABLE = "image_unavailable", "The task's image could be neither pulled nor built."
+    IMAGE_MISMATCH = "image_mismatch", "The image present is not the one that is pinned."
+    WORKDIR_UNSUITABLE = "workdir_unsuitable", "The image sets no working directory, or sets the root."
+
+    # --- containers
+    LAUNCH_REFUSED = "launch_refused", "The engine created a container that differs from its description."
+    TAR_REFUSED = "tar_refused", "A tar stream broke the rules for bytes that cross a container border."
+    CONTAINER_LEFT = "container_left", "A container, network or volume could not be removed."
+    HEALTHCHECK_FAILED = "healthcheck_failed", "The task's health check did not pass before the agent started."
+
+    # --- trials
+    AGENT_TIMEOUT = "agent_timeout", "The agent reached its wall limit."
+    AGENT_FAILED = "agent_failed", "The agent raised an error."
+    AGENT_LEFT_PROCESSES = "agent_left_processes", "Processes of the agent phase could not be ended."
+    CONTAINER_ENDED = "container_ended", "The task container ended by itself."
+    VERIFIER_INPUTS_UNCLEAN = "verifier_inputs_unclean", "The verifier's directories could not be brought to a known state."
+    VERIFIER_TIMEOUT = "verifier_timeout", "The verifier reached its wall limit."
+    REWARD_MISSING = "reward_missing", "The verifier left no reward file."
+    REWARD_MALFORMED = "reward_malformed", "The reward file is not in the accepted form."
+    REWARD_AMBIGUOUS = "reward_ambiguous", "The verifier left both reward files."
+    REWARD_NOT_REGULAR = "reward_not_regular", "A reward or report path is not a regular file."
+    REWARD_UNREADABLE = "reward_unreadable", "The verifier's directory could not be read within its limits."
+    REWARD_CONFLICT = "reward_conflict", "The reward says passed, the test report says failed."
+    REPORT_MALFORMED = "report_malformed", "The test report is not a CTRF document."

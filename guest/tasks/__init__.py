@@ -1,0 +1,1 @@
+"""Task definitions and the task cache: load, digest, preflight."""

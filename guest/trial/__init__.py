@@ -1,0 +1,1 @@
+"""One trial: containers, budgets, verifier, reward, record."""

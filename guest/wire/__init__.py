@@ -1,0 +1,1 @@
+"""Closed records and content digests: pure functions, no I/O."""

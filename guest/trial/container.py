@@ -1,0 +1,184 @@
+"""Containers: a description without free fields, creation, and the check that the engine did exactly that.
+
+Nothing is ever mounted, no host namespace is shared, no capability added. The engine's own view of the container is
+compared with the description between create and start: an image's VOLUME, a daemon default or a later engine's idea
+of a good default shows there, before anything runs.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docker.errors import APIError, NotFound
+
+from guest.errors import EnvironmentFault, Refused
+from guest.reason import Reason
+from guest.trial.engine import Engine, engine_call
+
+OWNER_LABEL = "evalguest"
+DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
+PIDS_LIMIT = 1024
+# After exec PID 1 is the image's own sleep (or tail): no init of the engine, which root inside could end.
+KEEP_ALIVE = ("/bin/sh", "-c", "command -v sleep >/dev/null && exec sleep infinity; exec tail -f /dev/null")
+
+
+@dataclass(frozen=True)
+class ContainerSpec:
+    """All that can be said about a container of ours.
+
+    `network` is `none`, `container:<id>` (the network namespace of a slot's holder) or the name of a bridge of ours.
+    """
+
+    name: str
+    image: str
+    run_id: str
+    role: str
+    network: str
+    command: tuple[str, ...] = KEEP_ALIVE
+    workdir: str = "/"
+    env: Mapping[str, str] = field(default_factory=dict)
+    cpus: float = 1.0
+    memory_bytes: int = 128 << 20
+    cgroup_parent: str = ""
+    open_stdin: bool = False
+
+    def create_body(self) -> dict[str, Any]:
+        """Give the body of the engine's create call (Docker Engine API 1.41, ContainerCreate)."""
+        return {
+            "Image": self.image,
+            "Entrypoint": list(self.command),
+            "Cmd": [],
+            "Env": [f"{name}={value}" for name, value in self.env.items()],
+            "Labels": {OWNER_LABEL: self.run_id, f"{OWNER_LABEL}.role": self.role},
+            "WorkingDir": self.workdir,
+            "User": "0:0" if self.role == "holder" else "",
+            "OpenStdin": self.open_stdin,
+            "StdinOnce": self.open_stdin,
+            "Healthcheck": {"Test": ["NONE"]},
+            "StopTimeout": 1,
+            "HostConfig": {
+                "NetworkMode": self.network,
+                "NanoCpus": round(self.cpus * 1e9),
+                "Memory": self.memory_bytes,
+                "MemorySwap": self.memory_bytes,
+                "ShmSize": self.memory_bytes // 2,
+                "PidsLimit": PIDS_LIMIT,
+                "CapDrop": list(DROPPED_CAPABILITIES),
+                "SecurityOpt": ["no-new-privileges"],
+                "IpcMode": "private",
+                "CgroupnsMode": "private",
+                "CgroupParent": self.cgroup_parent,
+                "LogConfig": {"Type": "none", "Config": {}},
+                "RestartPolicy": {"Name": "no", "MaximumRetryCount": 0},
+                "Init": False,
+            },
+        }
+
+
+def create(engine: Engine, spec: ContainerSpec) -> tuple[str, dict[str, Any]]:
+    """Create (not start) a container; give its id and the engine's inspection of it, already checked.
+
+    Raises EnvironmentFault for engine errors, Refused(LAUNCH_REFUSED) when the inspection differs from the spec; the
+    container is then removed again.
+    """
+    with engine_call(f"create the container {spec.name}"):
+        container_id = str(engine.api.create_container_from_config(spec.create_body(), name=spec.name)["Id"])
+    try:
+        with engine_call(f"inspect the container {spec.name}"):
+            inspection = engine.api.inspect_container(container_id)
+        check_inspection(spec, inspection)
+    except BaseException:
+        remove(engine, container_id)
+        raise
+    return container_id, inspection
+
+
+def check_inspection(spec: ContainerSpec, inspection: Mapping[str, Any]) -> None:
+    """Compare the engine's inspection with the spec. Raises Refused(LAUNCH_REFUSED) naming each member that differs."""
+    host: Mapping[str, Any] = inspection["HostConfig"]
+    config: Mapping[str, Any] = inspection["Config"]
+    body = spec.create_body()
+    differing = [
+        f"{name} is {host.get(name)!r}, expected {wanted!r}"
+        for name, wanted in body["HostConfig"].items()
+        if name != "Init" and host.get(name) != wanted
+    ]
+    differing += [
+        f"{name} is {config.get(name)!r}, expected {body[name]!r}"
+        for name in ("Entrypoint", "Labels", "WorkingDir", "OpenStdin")
+        if not _same(name, config.get(name), body[name])
+    ]
+    for name in _MUST_BE_EMPTY:
+        if host.get(name):
+            differing.append(f"{name} is {host[name]!r}, expected nothing")
+    if inspection.get("Mounts"):
+        where = ", ".join(str(mount.get("Destination")) for mount in inspection["Mounts"])
+        differing.append(f"the container would have mounts at {where} (an image's VOLUME?), expected none")
+    if differing:
+        raise Refused(
+            Reason.LAUNCH_REFUSED, f"the engine made {spec.name} other than described: {'; '.join(differing)}"
+        )
+
+
+_MUST_BE_EMPTY = (
+    *("Privileged", "Binds", "VolumesFrom", "Mounts", "CapAdd", "Devices", "DeviceRequests", "DeviceCgroupRules"),
+    *("PidMode", "UTSMode", "UsernsMode", "PortBindings", "PublishAllPorts", "Links", "ExtraHosts", "Sysctls", "Tmpfs"),
+    *("GroupAdd", "Dns", "DnsOptions", "DnsSearch", "StorageOpt", "AutoRemove", "OomKillDisable", "Init"),
+)
+
+
+def _same(name: str, found: object, wanted: object) -> bool:
+    """Compare a config member; labels may also hold those of the image."""
+    if name == "Labels" and isinstance(found, dict) and isinstance(wanted, dict):
+        return all(found.get(key) == value for key, value in wanted.items())
+    return found == wanted
+
+
+def start(engine: Engine, container_id: str) -> None:
+    """Start a created container. Raises EnvironmentFault with the engine's own words."""
+    with engine_call("start the container"):
+        engine.api.start(container_id)
+
+
+def is_running(engine: Engine, container_id: str) -> bool:
+    """Say whether the container's PID 1 lives. A container that is gone does not."""
+    with engine_call("inspect the container"):
+        try:
+            return bool(engine.api.inspect_container(container_id)["State"]["Running"])
+        except NotFound:
+            return False
+
+
+def live_processes(engine: Engine, container_id: str) -> list[str]:
+    """Give the commands of all processes but PID 1 that are not zombies, from the engine's process list."""
+    with engine_call("list the container's processes"):
+        first = str(engine.api.inspect_container(container_id)["State"]["Pid"])
+        rows = engine.api.top(container_id, "-eo pid,stat,args")["Processes"] or []
+    return [args for pid, state, args in rows if pid != first and not state.startswith("Z")]
+
+
+def remove(engine: Engine, container_id: str) -> None:
+    """Remove a container with its anonymous volumes and prove that it is gone.
+
+    Raises EnvironmentFault(CONTAINER_LEFT) when it still stands after three tries.
+    """
+    words = ""
+    for pause in (0.0, 0.5, 2.0):
+        time.sleep(pause)
+        try:
+            with engine_call("remove the container"):
+                try:
+                    engine.api.remove_container(container_id, v=True, force=True)
+                except APIError as error:
+                    if error.status_code not in (404, 409):  # gone already, or on its way
+                        raise
+                    words = str(error)
+                engine.api.inspect_container(container_id)
+        except EnvironmentFault as fault:
+            if isinstance(fault.__cause__, NotFound):
+                return
+            words = fault.message
+    raise EnvironmentFault(Reason.CONTAINER_LEFT, f"the container {container_id[:12]} could not be removed: {words}")

@@ -1,0 +1,68 @@
+"""What runs as PID 1 of a holder container; stdlib only, read as text and given to Python in that container.
+
+A trial's container that joins the holder's network namespace also gets the holder's hosts, hostname and resolv.conf,
+writable. Each line on stdin is one request, each answered by one JSON line on stdout:
+`{"do": "reset"}` puts the three files back as they were at the start, attributes included, so that nothing written
+there in one trial reaches the next; `{"do": "probe", "host": H, "port": P}` says whether a TCP connection is answered.
+The end of stdin (the orchestrator is gone) ends the program, and with it the container.
+"""
+
+import json
+import os
+import socket
+import sys
+
+FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+
+
+def keep():
+    """Read the files as they are now."""
+    kept = {}
+    for path in FILES:
+        with open(path, "rb") as file:
+            kept[path] = file.read()
+    return kept
+
+
+def reset(kept):
+    """Write the files back and drop every attribute that could carry bytes."""
+    for path, data in kept.items():
+        descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
+        try:
+            os.write(descriptor, data)
+            for name in os.listxattr(descriptor):
+                os.removexattr(descriptor, name)
+            os.fchown(descriptor, 0, 0)
+            os.fchmod(descriptor, 0o644)
+            os.utime(descriptor, (0, 0))
+        finally:
+            os.close(descriptor)
+
+
+def probe(host, port):
+    """Say whether anything answers, be it with a refusal: a filter answers nothing."""
+    try:
+        socket.create_connection((host, port), timeout=1).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def main():
+    """Answer requests until stdin ends."""
+    kept = keep()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request["do"] == "reset":
+            reset(kept)
+            answer = {"reset": True}
+        else:
+            answer = {"reached": probe(request["host"], request["port"])}
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main()

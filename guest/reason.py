@@ -26,6 +26,8 @@ class Reason(StrEnum):
     NETWORK_UNAVAILABLE = "network_unavailable", "A host this step needs could not be reached."
     MIRROR_MOVED = "mirror_moved", "The package mirror no longer serves a version that the lock names."
     LOCK_MISMATCH = "lock_mismatch", "Something built or fetched differs from what the lock says."
+    LOCK_MALFORMED = "lock_malformed", "A lock file is not in its closed form."
+    NO_SPACE = "no_space", "The disk has too little room for this step."
     INTERRUPTED = "interrupted", "The run was stopped before its end."
 
     # --- tasks and the cache

@@ -1,0 +1,196 @@
+"""Run a job: every repetition of every task, as many at once as fit, and its files in the job directory.
+
+Repetitions outside, tasks inside. One thread a running trial; the thread that called decides what starts next. When
+`stop` is set nothing new starts, running trials end at once, and nothing of the run is left in the engine.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from guest.errors import Refused, UsageFault
+from guest.job.admission import Capacity, Reservations
+from guest.job.summary import JobSummary, summarise_job
+from guest.job.sweep import sweep_run
+from guest.reason import Reason
+from guest.tasks.budgets import Budget
+from guest.tasks.task import Task
+from guest.trial.agent import Agent
+from guest.trial.engine import Engine
+from guest.trial.holder import HolderImage
+from guest.trial.image import ImageFailure, ResolvedImage
+from guest.trial.lifecycle import Trial, TrialPlan
+from guest.trial.record import AgentIdentity, TrialRecord, write_json
+from guest.trial.slot import Slot
+
+# Called with a trial's id, the state it enters, and its record once it is done.
+Progress = Callable[[str, str, TrialRecord | None], None]
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job is. `images` has an entry for every task; `capacity` bounds what runs at once, as does `n`."""
+
+    job_dir: Path
+    tasks: Sequence[Task]
+    budgets: Mapping[str, Budget]
+    images: Mapping[str, ResolvedImage | ImageFailure]
+    agent: Agent
+    k: int
+    n: int
+    capacity: Capacity
+    holder_image: HolderImage
+    run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        if self.k < 1 or self.n < 1:
+            raise UsageFault(Reason.USAGE, f"-k is {self.k} and -n is {self.n}; both must be at least 1")
+
+
+def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Progress) -> JobSummary:
+    """Run all trials of the plan and give the job's summary, also written to `summary.json`.
+
+    Raises UsageFault for a job directory that holds a job already, Refused(INTERRUPTED) when stopped, EnvironmentFault
+    when something could not be removed. In each case nothing of the run is left, as far as the engine lets us.
+    """
+    _open_job_directory(plan)
+    events = _Events(plan.job_dir / "events.ndjson")
+
+    def report(trial_id: str, state: str, record: TrialRecord | None) -> None:
+        events.write(trial_id, state)
+        progress(trial_id, state, record)
+
+    done: dict[str, list[TrialRecord]] = {task.definition.task_id: [] for task in plan.tasks}
+    with _slots(engine, plan) as slots:
+        for record in _run_all(engine, plan, slots, stop, report):
+            done[record.task_id].append(record)
+    if stop.is_set():
+        raise Refused(Reason.INTERRUPTED, f"the run was stopped; finished trials are kept in {plan.job_dir}")
+    summary = summarise_job(
+        job_dir=str(plan.job_dir),
+        run_id=plan.run_id,
+        agent=AgentIdentity(kind=plan.agent.kind, sha256=plan.agent.sha256),
+        k=plan.k,
+        n_concurrent=plan.n,
+        records={task_id: sorted(records, key=lambda r: r.repetition) for task_id, records in done.items()},
+    )
+    write_json(plan.job_dir / "summary.json", summary)
+    return summary
+
+
+class _Events:
+    """The job's append-only event list: numbered, one JSON object a line, never a reward."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._next = 1
+
+    def write(self, trial_id: str, state: str) -> None:
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        with self._lock, self._path.open("a") as file:
+            event = {"seq": self._next, "at": at, "trial_id": trial_id, "state": state}
+            file.write(json.dumps(event, sort_keys=True) + "\n")
+            self._next += 1
+
+
+def _open_job_directory(plan: JobPlan) -> None:
+    if (plan.job_dir / "job.json").exists():
+        raise UsageFault(
+            Reason.USAGE, f"{plan.job_dir} holds a job already", "give another --job-dir, or none for a new one"
+        )
+    document = {
+        "schema_version": 1,
+        "run_id": plan.run_id,
+        "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "attestation": "off",
+        "agent": {"kind": plan.agent.kind, "sha256": plan.agent.sha256},
+        "k": plan.k,
+        "n_concurrent": plan.n,
+        "tasks": {
+            task.definition.task_id: {
+                "tree_digest": task.tree_digest,
+                "budget": plan.budgets[task.definition.task_id].model_dump(mode="json"),
+            }
+            for task in plan.tasks
+        },
+    }
+    write_json(plan.job_dir / "job.json", document)
+
+
+@contextmanager
+def _slots(engine: Engine, plan: JobPlan) -> Iterator[list[Slot]]:
+    """Give the job's slots; afterwards close them and remove whatever else of this run still stands."""
+    slots = [Slot(engine, plan.holder_image, plan.run_id, number) for number in range(plan.n)]
+    try:
+        # A run lives as long as one of its holders: the first one stands before anything else of the run does.
+        slots[0].holder(network=False)
+        yield slots
+    finally:
+        try:
+            for slot in slots:
+                slot.close()
+        finally:
+            sweep_run(engine, plan.run_id)
+
+
+def _run_all(
+    engine: Engine, plan: JobPlan, slots: Sequence[Slot], stop: threading.Event, report: Progress
+) -> Iterator[TrialRecord]:
+    """Yield each record as its trial ends. The first trial that breaks the job stops the others and is raised."""
+    waiting = [
+        TrialPlan(
+            run_id=plan.run_id,
+            task=task,
+            budget=plan.budgets[task.definition.task_id],
+            image=plan.images[task.definition.task_id],
+            repetition=repetition,
+            directory=plan.job_dir / "trials" / f"{task.definition.task_id}__r{repetition}",
+        )
+        for repetition in range(1, plan.k + 1)
+        for task in plan.tasks
+    ]
+    free = list(slots)
+    reservations = Reservations(plan.capacity)
+    running: dict[Future[TrialRecord], tuple[TrialPlan, Slot]] = {}
+    broken: BaseException | None = None
+    with ThreadPoolExecutor(max_workers=plan.n, thread_name_prefix="trial") as pool:
+        while running or (waiting and not stop.is_set()):
+            for trial in list(waiting):
+                if stop.is_set() or not free:
+                    break
+                if reservations.reserve(trial.task.definition):
+                    waiting.remove(trial)
+                    slot = free.pop(0)
+                    running[pool.submit(_run_trial, engine, slot, trial, plan.agent, stop, report)] = (trial, slot)
+            # The timeout lets a signal's handler run in this thread.
+            finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in finished:
+                trial, slot = running.pop(future)
+                reservations.release(trial.task.definition)
+                free.append(slot)
+                error = future.exception()
+                if error is None:
+                    yield future.result()
+                elif not (isinstance(error, Refused) and error.reason is Reason.INTERRUPTED):
+                    broken = broken or error
+                    stop.set()
+    if broken is not None:
+        raise broken
+
+
+def _run_trial(  # noqa: PLR0913 - what a thread needs
+    engine: Engine, slot: Slot, trial: TrialPlan, agent: Agent, stop: threading.Event, report: Progress
+) -> TrialRecord:
+    record = Trial(engine, slot, trial, agent, stop).run(lambda state: report(trial.trial_id, state, None))
+    report(trial.trial_id, "recorded", record)
+    return record

@@ -1,0 +1,405 @@
+"""One trial from image to record, in one fixed order.
+
+create → inspect → start → health check → agent phase → close it, clean and prove → tests → reward → final CPU reading
+while paused → remove and prove. Whatever happens, the container is removed and a record says how the trial ended.
+"""
+
+from __future__ import annotations
+
+import datetime
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from guest.errors import EnvironmentFault, EvalguestError, Refused
+from guest.reason import Reason
+from guest.tasks.budgets import Budget
+from guest.tasks.task import Task
+from guest.trial import container, verifier
+from guest.trial.agent import Agent
+from guest.trial.cgroup import MemoryUse, Throttling
+from guest.trial.container import ContainerSpec
+from guest.trial.engine import Engine, engine_call
+from guest.trial.environment import Environment
+from guest.trial.exec import ExecResult, run_exec
+from guest.trial.image import ImageFailure, ResolvedImage
+from guest.trial.outcome import Ending, Outcome, ending_for
+from guest.trial.record import (
+    AgentIdentity,
+    Container,
+    Cpu,
+    Grading,
+    ImageIdentity,
+    Log,
+    Memory,
+    TrialRecord,
+    Wall,
+    write_json,
+    write_log,
+)
+from guest.trial.reward import Reward, read_reward
+from guest.trial.slot import Slot
+from guest.trial.verifier import Place
+
+AGENT_LOG_KEEP_BYTES = 1 << 20
+Phase = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """What one trial is: a task, its budget and image, which repetition (from 1), and where its files go.
+
+    A trial whose image could not be had is run all the same: its record says so.
+    """
+
+    run_id: str
+    task: Task
+    budget: Budget
+    image: ResolvedImage | ImageFailure
+    repetition: int
+    directory: Path
+
+    @property
+    def trial_id(self) -> str:
+        """Give the trial's name, also that of its directory."""
+        return f"{self.task.definition.task_id}__r{self.repetition}"
+
+
+@dataclass
+class _Course:
+    """What is known so far of a running trial."""
+
+    began: float = field(default_factory=time.monotonic)
+    started_at: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
+    container_id: str | None = None
+    holder_id: str | None = None
+    agent_wall: float | None = None
+    verifier_wall: float | None = None
+    cpu_start: float = 0.0
+    agent_cpu: float | None = None
+    verifier_cpu: float | None = None
+    cpu_final: bool = False
+    throttling: Throttling = field(default_factory=lambda: Throttling(None, None))
+    memory: MemoryUse = field(default_factory=lambda: MemoryUse(None, None))
+    running_at_end: bool | None = None
+    removed: bool = True
+    grading: Grading | None = None
+    logs: list[Log] = field(default_factory=list)
+
+
+class Trial:
+    """Runs one trial in a slot. `run` gives the record, already on disk."""
+
+    def __init__(self, engine: Engine, slot: Slot, plan: TrialPlan, agent: Agent, stop: threading.Event) -> None:
+        """Prepare; nothing happens before `run`."""
+        self._engine = engine
+        self._slot = slot
+        self._plan = plan
+        self._agent = agent
+        self._stop = stop
+        self._course = _Course()
+
+    def run(self, phase: Phase = lambda _: None) -> TrialRecord:
+        """Run the trial; `phase` is told each state it enters.
+
+        Raises Refused(INTERRUPTED) when stopped; the container is then gone and no record exists. Raises
+        EnvironmentFault(CONTAINER_LEFT) when the container could not be removed.
+        """
+
+        def enter(state: str) -> None:
+            write_json(self._plan.directory / "state.json", {"state": state})
+            phase(state)
+
+        course = self._course
+        enter("starting")
+        try:
+            ending = self._attempt(enter)
+        finally:
+            try:
+                if course.container_id is not None:
+                    course.removed = False
+                    container.remove(self._engine, course.container_id)
+                    course.removed = True
+            finally:
+                if course.holder_id is not None:
+                    self._slot.holder(network=self._needs_network).reset()
+        record = self._record(ending)
+        write_json(self._plan.directory / "record.json", record)
+        enter("done")
+        return record
+
+    @property
+    def _needs_network(self) -> bool:
+        return self._plan.budget.network != "none"
+
+    def _attempt(self, enter: Phase) -> Ending:
+        """Go through the phases; turn what stops them into an ending."""
+        image = self._plan.image
+        if isinstance(image, ImageFailure):
+            return Ending(Outcome.INFRA_ERROR, None, image.reason, image.message)
+        agent_ran = False
+        try:
+            place = self._start(image)
+            self._check_health(place)
+            enter("agent")
+            agent_ran = True
+            failure = self._agent_phase(place)
+            if failure is None:
+                enter("verifying")
+                failure = self._prepare_verifier(place)
+            return failure or self._verify(place)
+        except EvalguestError as error:
+            if error.reason is Reason.INTERRUPTED:
+                raise
+            return self._blame(error, agent_ran=agent_ran)
+
+    def _start(self, image: ResolvedImage) -> Place:
+        """Create, check and start the container; take the CPU baseline."""
+        plan, course = self._plan, self._course
+        definition = plan.task.definition
+        holder = self._slot.holder(network=self._needs_network)
+        holder.set_network(connected=plan.budget.network in ("agent", "both"))
+        course.holder_id = holder.container_id
+        workdir = definition.workdir or image.workdir
+        spec = ContainerSpec(
+            name=f"evalguest-{plan.run_id}-{plan.trial_id}",
+            image=image.ref,
+            run_id=plan.run_id,
+            role="task",
+            network=holder.network_mode,
+            workdir=workdir,
+            env=definition.environment_env,
+            cpus=definition.cpus,
+            memory_bytes=definition.memory_mb << 20,
+            cgroup_parent=self._slot.cgroup.parent,
+        )
+        course.container_id, inspection = container.create(self._engine, spec)
+        write_json(plan.directory / "inspect.json", _essence(inspection))
+        container.start(self._engine, course.container_id)
+        course.cpu_start = self._cpu()
+        return Place(self._engine, course.container_id, workdir, self._stop)
+
+    def _check_health(self, place: Place) -> None:
+        """Wait for the task's own health check, if it has one. Raises Refused(HEALTHCHECK_FAILED)."""
+        check = self._plan.task.definition.healthcheck
+        if check is None:
+            return
+        start = time.monotonic()
+        failures = 0
+        while failures < check.retries:
+            argv = ["/bin/sh", "-c", check.command]
+            result = self._exec(place, argv, seconds=check.timeout_sec)
+            if result.exit_code == 0:
+                return
+            starting = time.monotonic() - start < check.start_period_sec
+            failures += not starting
+            if self._stop.wait(check.start_interval_sec if starting else check.interval_sec):
+                raise Refused(Reason.INTERRUPTED, "stopped while waiting for a health check")
+        said = result.output.decode(errors="replace").strip()[-500:]
+        raise Refused(
+            Reason.HEALTHCHECK_FAILED, f"{check.command!r} failed {failures} times, at last with: {said or 'no output'}"
+        )
+
+    def _exec(self, place: Place, argv: list[str], *, seconds: float) -> ExecResult:
+        return run_exec(self._engine, place.container_id, argv, seconds=seconds, stop=self._stop, workdir=place.workdir)
+
+    def _agent_phase(self, place: Place) -> Ending | None:
+        """Let the agent act; give an ending only when it failed."""
+        plan, course = self._plan, self._course
+        definition = plan.task.definition
+        environment = Environment(
+            self._engine,
+            place.container_id,
+            workdir=place.workdir,
+            user=definition.agent_user,
+            env=definition.agent_env,
+            seconds=plan.budget.agent_wall_sec,
+            stop=self._stop,
+        )
+        began = time.monotonic()
+        failure: Ending | None = None
+        log = ""
+        try:
+            log = self._agent.run(plan.task, plan.task.instruction, environment)
+        except EvalguestError as error:
+            if error.reason is Reason.INTERRUPTED:
+                raise
+            failure = self._blame(error, agent_ran=True)
+        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its own failure
+            failure = ending_for(Reason.AGENT_FAILED, f"the agent raised {type(error).__name__}: {error}")
+        finally:
+            environment.close()
+            course.agent_wall = time.monotonic() - began
+        text = log.encode(errors="replace")
+        kept = text[-AGENT_LOG_KEEP_BYTES:]
+        course.logs.append(
+            write_log(plan.directory, "agent/agent.log", kept, size=len(text), truncated=len(kept) < len(text))
+        )
+        if failure is None and not container.is_running(self._engine, place.container_id):
+            failure = ending_for(Reason.CONTAINER_ENDED, "PID 1 of the task container ended during the agent phase")
+        course.agent_cpu = self._cpu_since_start()
+        if failure is not None:
+            self._stand_still(place)
+        return failure
+
+    def _prepare_verifier(self, place: Place) -> Ending | None:
+        """Close the agent phase for good and bring the verifier's inputs to a proved state."""
+        budget = self._plan.budget
+        holder = self._slot.holder(network=self._needs_network)
+        isolated = budget.isolation == "isolated"
+        if isolated or budget.network == "agent":
+            holder.set_network(connected=False)
+        verifier.clean_up_after_agent(place, isolated=isolated)
+        self._course.agent_cpu = self._cpu_since_start()
+        verifier.upload_tests(place, self._plan.task)
+        if budget.network in ("verifier", "both"):
+            holder.set_network(connected=True)
+        return None
+
+    def _verify(self, place: Place) -> Ending:
+        """Run the tests and read the reward from the frozen container."""
+        course = self._course
+        result = verifier.run_tests(place, self._plan.task, self._plan.budget)
+        course.verifier_wall = result.seconds
+        running = self._stand_still(place)
+        entries = verifier.read_results(place)
+        for path in ("test-stdout.txt", "reward.txt", "reward.json", "ctrf.json"):
+            entry = entries.get(path)
+            if entry is not None and entry.kind == "file":
+                log = write_log(
+                    self._plan.directory, f"verifier/{path}", entry.data, size=entry.size, truncated=entry.truncated
+                )
+                course.logs.append(log)
+        stdout = entries.get("test-stdout.txt")
+        said = "" if stdout is None or stdout.kind != "file" else _last_lines(stdout.data)
+        course.grading = Grading(exit_code=result.exit_code)
+        if not running:
+            return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended during the verifier; {said}")
+        if result.exit_code is None:
+            limit = f"{self._plan.budget.verifier_wall_sec:g} s"
+            return ending_for(Reason.VERIFIER_TIMEOUT, f"the verifier did not end within {limit}; {said}")
+        try:
+            reward = read_reward(entries)
+        except Refused as refusal:
+            where = f"after the verifier, which ended with {result.exit_code}; {said}"
+            return ending_for(refusal.reason, f"{refusal.message} ({where})")
+        course.grading = _grading(result, reward)
+        return Ending(Outcome.PASSED if reward.value == 1 else Outcome.FAILED, reward.value)
+
+    def _stand_still(self, place: Place) -> bool:
+        """Pause the container and take the final readings; say whether it still ran."""
+        course, cgroup = self._course, self._slot.cgroup
+        course.running_at_end = container.is_running(self._engine, place.container_id)
+        if course.running_at_end:
+            with engine_call("pause the container"):
+                self._engine.api.pause(place.container_id)
+        total = self._cpu_since_start()
+        course.cpu_final = total is not None
+        if total is not None and course.agent_cpu is None:
+            course.agent_cpu = total
+        elif total is not None and course.verifier_wall is not None and course.agent_cpu is not None:
+            course.verifier_cpu = max(0.0, total - course.agent_cpu)
+        course.memory = cgroup.memory(place.container_id)
+        course.throttling = cgroup.throttling(place.container_id)
+        return course.running_at_end
+
+    def _cpu(self) -> float:
+        return self._slot.cgroup.cpu_seconds(self._course.container_id or "")
+
+    def _cpu_since_start(self) -> float | None:
+        """Give the trial's CPU seconds so far; None when the engine's stats have lost them with the container."""
+        used = self._cpu() - self._course.cpu_start
+        return used if used >= 0 else None
+
+    def _blame(self, error: EvalguestError, *, agent_ran: bool) -> Ending:
+        """Decide whose failure an error is.
+
+        Before the agent has run it is infrastructure. After that an engine error counts against the agent as long as
+        the engine itself answers: it is the state of the container that the engine could not work with.
+        """
+        if not agent_ran:
+            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+        if not isinstance(error, EnvironmentFault):
+            return ending_for(error.reason, error.message)
+        try:
+            with engine_call("look at the container"):
+                state = self._engine.api.inspect_container(self._course.container_id)["State"]
+        except EnvironmentFault:
+            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+        if not state["Running"]:
+            return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended by itself ({error.message})")
+        if error.reason is Reason.ENGINE_TIMEOUT:
+            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+        return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
+
+    def _record(self, ending: Ending) -> TrialRecord:
+        plan, course = self._plan, self._course
+        overhead = time.monotonic() - course.began - (course.agent_wall or 0) - (course.verifier_wall or 0)
+        return TrialRecord(
+            run_id=plan.run_id,
+            trial_id=plan.trial_id,
+            task_id=plan.task.definition.task_id,
+            repetition=plan.repetition,
+            agent=AgentIdentity(kind=self._agent.kind, sha256=self._agent.sha256),
+            tree_digest=plan.task.tree_digest,
+            image=_identity(plan.image),
+            isolation=plan.budget.isolation,
+            network=plan.budget.network,
+            gateway_filtered=self._slot.gateway_filtered if self._needs_network else None,
+            outcome=ending.outcome,
+            reason_code=ending.reason,
+            message=ending.message,
+            reward=ending.reward,
+            grading=course.grading,
+            started_at=course.started_at,
+            cpu=Cpu(
+                agent_budget_sec=plan.budget.agent_cpu_sec,
+                verifier_budget_sec=plan.budget.verifier_cpu_sec,
+                agent_sec=course.agent_cpu,
+                verifier_sec=course.verifier_cpu,
+                source=self._slot.cgroup.source,
+                final=course.cpu_final,
+                throttled_periods=course.throttling.periods,
+                throttled_sec=course.throttling.seconds,
+            ),
+            wall=Wall(
+                agent_sec=course.agent_wall, verifier_sec=course.verifier_wall, overhead_sec=max(0.0, overhead)
+            ),
+            memory=Memory(
+                limit_bytes=plan.task.definition.memory_mb << 20,
+                peak_bytes=course.memory.peak_bytes,
+                oom_kills=course.memory.oom_kills,
+            ),
+            container=Container(
+                container_id=course.container_id,
+                holder_id=course.holder_id,
+                running_at_end=course.running_at_end,
+                removed=course.removed,
+            ),
+            logs=tuple(course.logs),
+        )
+
+
+def _identity(image: ResolvedImage | ImageFailure) -> ImageIdentity | None:
+    if isinstance(image, ImageFailure):
+        return None
+    return ImageIdentity(ref=image.ref, image_id=image.image_id, kind=image.kind, source=image.source, note=image.note)
+
+
+def _grading(result: ExecResult, reward: Reward) -> Grading:
+    return Grading(
+        exit_code=result.exit_code, source=reward.source, raw=reward.raw, others=reward.others, tests=reward.tests
+    )
+
+
+def _essence(inspection: dict[str, Any]) -> dict[str, Any]:
+    """Keep what the launch policy is about; the rest of an inspection is paths of this machine."""
+    return {name: inspection[name] for name in ("Id", "Image", "Config", "HostConfig", "Mounts")}
+
+
+def _last_lines(data: bytes, lines: int = 5) -> str:
+    tail = data.decode(errors="replace").strip().splitlines()[-lines:]
+    return "its last lines: " + " | ".join(tail) if tail else "it printed nothing"

@@ -1,0 +1,153 @@
+"""`evalguest dry-run`: a whole job on this machine with attestation off."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from guest.errors import Refused, UsageFault
+from guest.reason import Reason
+
+if TYPE_CHECKING:
+    from guest.job.job import JobPlan
+    from guest.job.summary import JobSummary
+    from guest.trial.agent import Agent
+    from guest.trial.engine import Engine
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def dry_run(  # noqa: PLR0913 - one parameter an option
+    tasks: Annotated[list[str] | None, typer.Argument(help="Task ids; all of the cache when none is named.")] = None,
+    *,
+    agent: Annotated[str, typer.Option(help="Who acts: oracle (the reference solution) or nop.")] = "oracle",
+    cache: Annotated[Path, typer.Option(help="The task cache or pack to run.")] = CHECKOUT / "task-cache",
+    repetitions: Annotated[int, typer.Option("-k", min=1, help="Repetitions of each task.")] = 1,
+    concurrent: Annotated[int, typer.Option("-n", min=0, help="Trials at once; 0 means one a CPU.")] = 0,
+    budgets: Annotated[Path | None, typer.Option(help="Budgets to use instead of the cache's own.")] = None,
+    fail_under: Annotated[float | None, typer.Option(help="End with 1 when the job score is lower.")] = None,
+    job_dir: Annotated[Path | None, typer.Option(help="Where the job's files go; default: jobs/ in the checkout.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """Run tasks in sibling containers and print their rewards, attestation off.
+
+    Ends with 0 when the job ran to its end, whatever the score; with 1 when it could not, or when a task has no score.
+
+    Example: evalguest dry-run --agent nop -k 3
+    """
+    from guest.trial.engine import connect  # noqa: PLC0415 - a subcommand loads only what it needs
+    from scripts.report import print_summary  # noqa: PLC0415
+
+    if fail_under is not None and not 0 <= fail_under <= 1:
+        raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
+    actor = _agent(agent)
+    engine = connect()
+    with _stop_on_signals() as stop:
+        run_id = secrets.token_hex(6)
+        directory = job_dir or CHECKOUT / "jobs" / f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{run_id}"
+        summary = _run(engine, stop, actor, directory, run_id, cache, tasks or [], budgets, repetitions, concurrent)
+    if as_json:
+        sys.stdout.write(summary.model_dump_json(indent=2) + "\n")
+    else:
+        print_summary(summary)
+    if summary.job_score is None:
+        names = ", ".join(summary.unscored_tasks)
+        raise Refused(Reason.ENGINE_FAULT, f"no job score, since these tasks have none: {names}", "see their records")
+    if fail_under is not None and summary.job_score < fail_under:
+        raise typer.Exit(1)
+
+
+def _run(  # noqa: PLR0913 - the options, parsed
+    engine: Engine,
+    stop: threading.Event,
+    agent: Agent,
+    job_dir: Path,
+    run_id: str,
+    cache: Path,
+    ids: list[str],
+    budgets: Path | None,
+    k: int,
+    n: int,
+) -> JobSummary:
+    """Prepare what is missing and run the job, progress on stderr."""
+    from guest.job.admission import Capacity  # noqa: PLC0415
+    from guest.job.job import JobPlan, run_job  # noqa: PLC0415
+    from guest.job.preflight import preflight  # noqa: PLC0415
+    from guest.job.sweep import find_leftovers, remove_leftovers  # noqa: PLC0415
+    from guest.tasks.budgets import budget_for, load_budgets  # noqa: PLC0415
+    from guest.tasks.cache import load_cache  # noqa: PLC0415
+    from guest.trial.holder import HolderImage  # noqa: PLC0415
+    from image.base import ensure_base  # noqa: PLC0415
+    from image.task_images import bake  # noqa: PLC0415
+    from scripts.cache_dir import cache_dir  # noqa: PLC0415
+    from scripts.progress import Progress  # noqa: PLC0415
+
+    task_cache = load_cache(cache)
+    capacity = Capacity.of(engine.info)
+    chosen = preflight(task_cache, ids, capacity)
+    entries = load_budgets(budgets) if budgets else task_cache.budgets
+    with Progress(total=len(chosen) * k) as progress:
+        for run in find_leftovers(engine):
+            progress.say("cleanup", str(run))
+            remove_leftovers(engine, run)
+        base = ensure_base(engine.api, cache_dir(), lambda words: progress.say("base image", words))
+        images = bake(engine.api, chosen, pins=task_cache.image_pins, say=progress.say, stop=stop)
+        if stop.is_set():
+            raise Refused(Reason.INTERRUPTED, "stopped while preparing the images")
+        plan = JobPlan(
+            job_dir=job_dir,
+            tasks=chosen,
+            budgets={
+                task.definition.task_id: budget_for(
+                    task.definition,
+                    entries.get(task.definition.task_id),
+                    attested=False,
+                    chosen=budgets is not None,
+                )
+                for task in chosen
+            },
+            images=images,
+            agent=agent,
+            k=k,
+            n=n or engine.info.cpus,
+            capacity=capacity,
+            holder_image=HolderImage(base.ref),
+            run_id=run_id,
+        )
+        return run_job(engine, plan, stop, progress.trial)
+
+
+def _agent(name: str) -> Agent:
+    from guest.trial.agent import NopAgent, OracleAgent  # noqa: PLC0415
+
+    agents: dict[str, type[Agent]] = {"oracle": OracleAgent, "nop": NopAgent}
+    if name not in agents:
+        raise UsageFault(Reason.USAGE, f"--agent is {name!r}, expected oracle or nop", "submitted agents come later")
+    return agents[name]()
+
+
+@contextmanager
+def _stop_on_signals() -> Iterator[threading.Event]:
+    """Give an event that Ctrl-C, TERM and a closed terminal set; the handlers before are put back at the end."""
+    stop = threading.Event()
+
+    def handle(_signal: int, _frame: object) -> None:
+        if not stop.is_set():
+            sys.stderr.write("stopping: ending the running trials and removing their containers\n")
+        stop.set()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -23,6 +23,7 @@ class Reason(StrEnum):
     ENGINE_FAULT = "engine_fault", "The container engine refused or broke off a call."
     ENGINE_TIMEOUT = "engine_timeout", "The container engine did not answer in time."
     TOOL_MISSING = "tool_missing", "A program this step needs is not installed."
+    TOOL_FAILED = "tool_failed", "A program this step runs ended with an error."
     NETWORK_UNAVAILABLE = "network_unavailable", "A host this step needs could not be reached."
     MIRROR_MOVED = "mirror_moved", "The package mirror no longer serves a version that the lock names."
     LOCK_MISMATCH = "lock_mismatch", "Something built or fetched differs from what the lock says."

@@ -6,7 +6,6 @@ They are measured data (`budgets.json` beside the tasks), never part of a plan o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,8 +24,11 @@ Isolation = Literal["isolated", "shared"]
 Seconds = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 
 
-class BudgetEntry(BaseModel):
-    """One task's budgets; every member is required. CPU and wall seconds of the two phases, each finite and above 0."""
+class Budget(BaseModel):
+    """What one trial of a task may use: CPU and wall seconds of the two phases, each finite and above 0.
+
+    Isolated: nothing of the agent phase survives into the verifier phase. `budgets.json` gives every member.
+    """
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
@@ -42,34 +44,22 @@ class _BudgetsFile(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     schema_: Literal["evalguest-budgets/1"] = Field(alias="schema")
-    tasks: Annotated[dict[str, BudgetEntry], AfterValidator(bare_ids)]
+    tasks: Annotated[dict[str, Budget], AfterValidator(bare_ids)]
 
 
-@dataclass(frozen=True)
-class Budget:
-    """What one trial of a task may use. Isolated: nothing of the agent phase survives into the verifier phase."""
-
-    agent_cpu_sec: float
-    verifier_cpu_sec: float
-    agent_wall_sec: float
-    verifier_wall_sec: float
-    isolation: Isolation
-    network: Network
-
-
-def load_budgets(path: Path) -> Mapping[str, BudgetEntry]:
+def load_budgets(path: Path) -> Mapping[str, Budget]:
     """Read `budgets.json`: bare task id to entry. Raises UsageFault (no file), Refused(BUDGETS_MALFORMED)."""
     return read_model(path, _BudgetsFile, Reason.BUDGETS_MALFORMED).tasks
 
 
-def budgets_document(entries: Mapping[str, BudgetEntry]) -> dict[str, Any]:
+def budgets_document(entries: Mapping[str, Budget]) -> dict[str, Any]:
     """The JSON document that `load_budgets` reads."""
     return {"schema": SCHEMA, "tasks": {name: entry.model_dump() for name, entry in entries.items()}}
 
 
-def default_entry(task: TaskDefinition, *, isolation: Isolation, network: Network) -> BudgetEntry:
-    """The entry a task has before anybody measured it: CPU = phase limit times CPUs, wall = three times the limit."""
-    return BudgetEntry(
+def default_budget(task: TaskDefinition, *, isolation: Isolation, network: Network) -> Budget:
+    """The budget a task has before anybody measured it: CPU = phase limit times CPUs, wall = three times the limit."""
+    return Budget(
         agent_cpu_sec=task.agent_timeout_sec * task.cpus,
         verifier_cpu_sec=task.verifier_timeout_sec * task.cpus,
         agent_wall_sec=task.agent_timeout_sec * WALL_FACTOR,
@@ -79,7 +69,7 @@ def default_entry(task: TaskDefinition, *, isolation: Isolation, network: Networ
     )
 
 
-def budget_for(task: TaskDefinition, entry: BudgetEntry | None, *, attested: bool, chosen: bool) -> Budget:
+def budget_for(task: TaskDefinition, entry: Budget | None, *, attested: bool, chosen: bool) -> Budget:
     """Give a task's budget from its entry, or from its definition when it has none.
 
     The network follows the entry in an attested run (none without one) and when the user `chose` the budgets file;
@@ -88,7 +78,5 @@ def budget_for(task: TaskDefinition, entry: BudgetEntry | None, *, attested: boo
     """
     if entry is None:
         network: Network = "none" if attested else task.network
-        entry = default_entry(task, isolation="shared", network=network)
-    elif not attested and not chosen:
-        entry = entry.model_copy(update={"network": task.network})
-    return Budget(**entry.model_dump())
+        return default_budget(task, isolation="shared", network=network)
+    return entry if attested or chosen else entry.model_copy(update={"network": task.network})

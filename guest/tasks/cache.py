@@ -9,7 +9,7 @@ from pathlib import Path
 
 from guest.errors import Refused
 from guest.reason import Reason
-from guest.tasks.budgets import BudgetEntry, load_budgets
+from guest.tasks.budgets import Budget, load_budgets
 from guest.tasks.images import load_image_pins
 from guest.tasks.layout import find_tasks
 from guest.tasks.manifest import Difference, DigestManifest, TreeSummary, load_manifest, verify
@@ -33,7 +33,7 @@ class TaskCache:
     refused: Mapping[str, Refused]
     trees: Mapping[str, TreeSummary]
     manifest: DigestManifest | None
-    budgets: Mapping[str, BudgetEntry]
+    budgets: Mapping[str, Budget]
     image_pins: Mapping[str, str]
 
     def select(self, ids: Sequence[str]) -> list[Task]:

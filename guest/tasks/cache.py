@@ -36,6 +36,20 @@ class TaskCache:
     budgets: Mapping[str, Budget]
     image_pins: Mapping[str, str]
 
+    @property
+    def digests(self) -> dict[str, str]:
+        """Bare task id to tree digest (hex), of every tree that could be read."""
+        return {task_id: tree.digest for task_id, tree in self.trees.items()}
+
+    @property
+    def unreadable(self) -> dict[str, Refused]:
+        """Of the refused tasks those that are there and whose tree could not be read, so that it has no digest."""
+        return {
+            task_id: why
+            for task_id, why in self.refused.items()
+            if task_id not in self.trees and why.reason != Reason.TASK_DIGEST_MISMATCH
+        }
+
     def select(self, ids: Sequence[str]) -> list[Task]:
         """Give the named tasks in code-point order of their ids; all of them when none is named.
 
@@ -99,6 +113,8 @@ def load_cache(root: Path) -> TaskCache:
     _refuse_collapsing_names(tasks, refused)
     if manifest is not None:
         for difference in verify({task_id: tree.digest for task_id, tree in trees.items()}, manifest.digests):
+            if difference.kind == "missing" and difference.task_id in refused:
+                continue  # it is there, and why its tree could not be read says more
             tasks.pop(difference.task_id, None)
             refused[difference.task_id] = _mismatch(difference, root)
     stray = sorted(budgets.keys() - tasks.keys() - refused.keys())

@@ -1,0 +1,179 @@
+"""Getting what the lock names: package cache first, then the mirror's pool, then the snapshot service; each by SHA-256."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import quote
+
+import requests
+
+from guest.errors import EnvironmentFault
+from guest.reason import Reason
+from image.base.lock import BaseLock, LockedPackage, LockedWheel
+
+DEFAULT_MIRROR = "http://deb.debian.org/debian"
+SNAPSHOT_SERVICE = "https://snapshot.debian.org/archive/debian"
+REFRESH_COMMAND = "evalguest lock write --refresh"
+
+_PARALLEL = 8
+_ATTEMPTS = 3
+_TIMEOUT_SEC = (10, 60)
+_CHUNK = 1 << 18
+
+
+def sources(lock: BaseLock, mirror: str = DEFAULT_MIRROR) -> tuple[str, str]:
+    """Give the roots to fetch packages from, in order: the mirror, and the snapshot service at the lock's moment."""
+    return mirror.rstrip("/"), f"{SNAPSHOT_SERVICE}/{lock.snapshot}"
+
+
+def package_url(root: str, package: LockedPackage) -> str:
+    """Give where `root` keeps the package."""
+    return f"{root}/{quote(package.path, safe='/~')}"
+
+
+def file_sha256(path: Path) -> str:
+    """Give the SHA-256 (hex) of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def fetch_debs(lock: BaseLock, cache_dir: Path, roots: Sequence[str], say: Callable[[str], None]) -> dict[str, Path]:
+    """Bring every package of the lock into `cache_dir/debs` and give SHA-256 -> file.
+
+    Raises EnvironmentFault: MIRROR_MOVED when a package is at none of the roots, LOCK_MISMATCH when only an altered
+    one is, NETWORK_UNAVAILABLE when no root could be asked.
+    """
+    store = cache_dir / "debs"
+    store.mkdir(parents=True, exist_ok=True)
+    missing = [package for package in lock.packages if not _is_cached(store / package.sha256, package.sha256, say)]
+    if missing:
+        size = sum(package.size for package in missing) / 1e6
+        say(f"fetching {len(missing)} of {len(lock.packages)} Debian packages ({size:.0f} MB) from {roots[0]}")
+        pool = ThreadPoolExecutor(_PARALLEL)
+        try:
+            for job in [pool.submit(_fetch, package, store, roots) for package in missing]:
+                job.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return {package.sha256: store / package.sha256 for package in lock.packages}
+
+
+def fetch_wheels(lock: BaseLock, cache_dir: Path, say: Callable[[str], None]) -> dict[str, Path]:
+    """Bring every wheel of the lock into `cache_dir/wheels` by pip, which knows the user's index; SHA-256 -> file.
+
+    Raises EnvironmentFault with pip's own words.
+    """
+    store = cache_dir / "wheels"
+    store.mkdir(parents=True, exist_ok=True)
+    for wheel in lock.wheels:
+        if not _is_cached(store / wheel.sha256, wheel.sha256, say):
+            say(f"fetching {wheel.name} {wheel.version} from the Python package index")
+            _pip_download(wheel, store)
+    return {wheel.sha256: store / wheel.sha256 for wheel in lock.wheels}
+
+
+def _is_cached(path: Path, sha256: str, say: Callable[[str], None]) -> bool:
+    if not path.exists():
+        return False
+    if file_sha256(path) == sha256:
+        return True
+    say(f"{path} no longer has the content it is named for: fetching it again")
+    path.unlink()
+    return False
+
+
+def _fetch(package: LockedPackage, store: Path, roots: Sequence[str]) -> None:
+    tried: list[tuple[Reason, str]] = []
+    for root in roots:
+        url = package_url(root, package)
+        refusal = _download(url, package, store)
+        if refusal is None:
+            return
+        tried.append(refusal)
+    reasons = {reason for reason, _ in tried}
+    reason = next(
+        (r for r in (Reason.LOCK_MISMATCH, Reason.MIRROR_MOVED) if r in reasons),
+        Reason.NETWORK_UNAVAILABLE,
+    )
+    hint = {
+        Reason.MIRROR_MOVED: f"`{REFRESH_COMMAND}` writes a new lock; `--mirror URL` names another mirror, or a snapshot of "
+        f"one such as {roots[-1]}",
+        Reason.LOCK_MISMATCH: "the mirror, or something on the way to it, altered the file: try another one with --mirror URL",
+    }.get(reason, "check the network, or name another mirror with --mirror URL")
+    details = "; ".join(words for _, words in tried)
+    raise EnvironmentFault(reason, f"package {package.name} {package.version}: {details}", hint)
+
+
+def _download(url: str, package: LockedPackage, store: Path) -> tuple[Reason, str] | None:
+    """Fetch one file into the store, or say why not."""
+    words = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            time.sleep(0.5 * attempt)
+        try:
+            with requests.get(url, stream=True, timeout=_TIMEOUT_SEC) as answer:
+                if answer.status_code in (requests.codes.not_found, requests.codes.gone):
+                    return Reason.MIRROR_MOVED, f"{url} is gone (HTTP {answer.status_code})"
+                answer.raise_for_status()
+                return _store(answer, url, package, store)
+        except requests.RequestException as error:
+            words = f"{url} could not be fetched ({error})"
+    return Reason.NETWORK_UNAVAILABLE, words
+
+
+def _store(answer: requests.Response, url: str, package: LockedPackage, store: Path) -> tuple[Reason, str] | None:
+    digest, size = hashlib.sha256(), 0
+    with tempfile.NamedTemporaryFile(dir=store, prefix="partial-", delete=False) as out:
+        partial = Path(out.name)
+        try:
+            for chunk in answer.iter_content(_CHUNK):
+                size += len(chunk)
+                if size > package.size:
+                    break
+                digest.update(chunk)
+                out.write(chunk)
+            if (size, digest.hexdigest()) != (package.size, package.sha256):
+                more = "more than " if size > package.size else ""
+                got = f"{more}{min(size, package.size)} bytes, SHA-256 {digest.hexdigest()}"
+                return (
+                    Reason.LOCK_MISMATCH,
+                    f"{url} is not what the lock names: got {got}, expected {package.size} bytes, SHA-256 {package.sha256}",
+                )
+            out.flush()
+            partial.chmod(0o644)
+            partial.replace(store / package.sha256)
+        finally:
+            partial.unlink(missing_ok=True)
+    return None
+
+
+def _pip_download(wheel: LockedWheel, store: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=store, prefix="partial-") as directory:
+        requirement = Path(directory, "requirements.txt")
+        requirement.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
+        run = subprocess.run(
+            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:"]
+            + ["--dest", directory, "--requirement", str(requirement)],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"},
+        )
+        found = [path for path in Path(directory).glob("*.whl") if file_sha256(path) == wheel.sha256]
+        if run.returncode or not found:
+            words = " ".join(run.stderr.split())[-600:] or "no such wheel was downloaded"
+            raise EnvironmentFault(
+                Reason.NETWORK_UNAVAILABLE,
+                f"could not get {wheel.name} {wheel.version} by pip: {words}",
+                "check the network and pip's configuration (pip config list)",
+            )
+        found[0].chmod(0o644)
+        found[0].replace(store / wheel.sha256)

@@ -107,9 +107,9 @@ def _run(  # noqa: PLR0913 - the options, parsed
             job_dir=job_dir,
             tasks=chosen,
             budgets={
-                task.definition.task_id: budget_for(
+                task.task_id: budget_for(
                     task.definition,
-                    entries.get(task.definition.task_id),
+                    entries.get(task.task_id),
                     attested=False,
                     chosen=budgets is not None,
                 )

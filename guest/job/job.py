@@ -69,7 +69,7 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
         events.write(trial_id, state)
         progress(trial_id, state, record)
 
-    done: dict[str, list[TrialRecord]] = {task.definition.task_id: [] for task in plan.tasks}
+    done: dict[str, list[TrialRecord]] = {task.task_id: [] for task in plan.tasks}
     with _slots(engine, plan) as slots:
         for record in _run_all(engine, plan, slots, stop, report):
             done[record.task_id].append(record)
@@ -117,9 +117,9 @@ def _open_job_directory(plan: JobPlan) -> None:
         "k": plan.k,
         "n_concurrent": plan.n,
         "tasks": {
-            task.definition.task_id: {
+            task.task_id: {
                 "tree_digest": task.tree_digest,
-                "budget": plan.budgets[task.definition.task_id].model_dump(mode="json"),
+                "budget": plan.budgets[task.task_id].model_dump(),
             }
             for task in plan.tasks
         },
@@ -151,10 +151,10 @@ def _run_all(
         TrialPlan(
             run_id=plan.run_id,
             task=task,
-            budget=plan.budgets[task.definition.task_id],
-            image=plan.images[task.definition.task_id],
+            budget=plan.budgets[task.task_id],
+            image=plan.images[task.task_id],
             repetition=repetition,
-            directory=plan.job_dir / "trials" / f"{task.definition.task_id}__r{repetition}",
+            directory=plan.job_dir / "trials" / f"{task.task_id}__r{repetition}",
         )
         for repetition in range(1, plan.k + 1)
         for task in plan.tasks

@@ -65,7 +65,7 @@ class TrialPlan:
     @property
     def trial_id(self) -> str:
         """Give the trial's name, also that of its directory."""
-        return f"{self.task.definition.task_id}__r{self.repetition}"
+        return f"{self.task.task_id}__r{self.repetition}"
 
 
 @dataclass
@@ -341,7 +341,7 @@ class Trial:
         return TrialRecord(
             run_id=plan.run_id,
             trial_id=plan.trial_id,
-            task_id=plan.task.definition.task_id,
+            task_id=plan.task.task_id,
             repetition=plan.repetition,
             agent=AgentIdentity(kind=self._agent.kind, sha256=self._agent.sha256),
             tree_digest=plan.task.tree_digest,

@@ -1,0 +1,50 @@
+"""Tasks made for a test, in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from guest.tasks.definition import TaskDefinition
+from guest.tasks.task import Task, task_from_files
+from guest.tasks.tree import TreeFile
+
+TOML = """
+schema_version = "1.1"
+[task]
+name = "made/{task_id}"
+[agent]
+timeout_sec = 60.0
+[verifier]
+timeout_sec = 60.0
+[environment]
+cpus = 1
+memory_mb = 256
+allow_internet = false
+"""
+
+
+def make_task(
+    task_id: str = "made",
+    *,
+    solve: str = "true",
+    test: str = "echo 1 > /logs/verifier/reward.txt",
+    dockerfile: str = "FROM scratch",
+    toml: str = "",
+    files: Mapping[str, str] | None = None,
+) -> Task:
+    """Give a task with this solution and verifier; `toml` is added to the definition, `files` to the tree."""
+    tree = {
+        "task.toml": TOML.format(task_id=task_id) + toml,
+        "instruction.md": "Do it.\n",
+        "environment/Dockerfile": dockerfile,
+        "solution/solve.sh": solve,
+        "tests/test.sh": test,
+        **(files or {}),
+    }
+    return task_from_files(task_id, {path: TreeFile(text.encode(), executable=False) for path, text in tree.items()})
+
+
+def make_definition(**changes: Any) -> TaskDefinition:
+    """Give a definition with some members changed."""
+    return make_task().definition.model_copy(update=changes)

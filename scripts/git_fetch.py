@@ -14,14 +14,15 @@ from guest.reason import Reason
 TIMEOUT_SEC = 3600
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[A-Za-z0-9_.-]+@[A-Za-z0-9.-]+:\S+")
+_RAW_BYTES = "* -text -filter -ident -working-tree-encoding\n"
+"""Attributes above those of the repository: files come out as they were committed, through no filter of the user's."""
+
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 
-# Nothing but bytes may come from the repository: no hook, no filter of the user's (large-file storage, line ends), no
-# submodule, no helper protocol.
+# Nothing but bytes may come from the repository: no hook, no submodule, no helper protocol.
 _SETTINGS = (
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
-    "core.autocrlf=false",
     "core.symlinks=true",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
@@ -64,6 +65,8 @@ def fetch(source: GitSource, target: Path) -> str:
     revision.
     """
     _git(target, "init", "--quiet", "--template=")
+    (target / ".git" / "info").mkdir(exist_ok=True)
+    (target / ".git" / "info" / "attributes").write_text(_RAW_BYTES)
     _git(target, "remote", "add", "origin", source.repository)
     wanted = source.revision or "HEAD"
     # Most servers give any branch, tag or full commit id alone; a shortened id needs the whole history.
@@ -90,7 +93,6 @@ def _git(directory: Path, *arguments: str, may_fail: bool = False) -> subprocess
     environment = os.environ | {
         "GIT_ALLOW_PROTOCOL": "https:http:ssh:git:file",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_LFS_SKIP_SMUDGE": "1",
         "LC_ALL": "C",
     }
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):  # set while a hook of somebody's checkout runs us

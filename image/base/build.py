@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -15,6 +16,8 @@ from image.base.canonical import write_canonical
 from image.base.content import DPKG_OPTIONS, own_files, wheel_files
 from image.base.deb import packages_index
 from image.base.lock import BaseLock
+
+_GRACE_SEC = 20
 
 Bootstrap = Callable[[BaseLock, Path, Path, Callable[[str], None]], None]
 """Makes the raw tar (third argument: the file to write) of a lock from a flat repository directory (second)."""
@@ -103,16 +106,29 @@ def bootstrap_on_host(lock: BaseLock, repository: Path, raw: Path, say: Callable
 
 
 def run_tool(command: list[str], env: Mapping[str, str]) -> None:
-    """Run a program to its end. Raises EnvironmentFault with the end of what it said when it fails."""
-    run = subprocess.run(
+    """Run a program to its end; when this is interrupted, end it and what it started.
+
+    Raises EnvironmentFault(TOOL_FAILED) with the end of what it said when it fails.
+    """
+    with subprocess.Popen(
         command,
         env=env,
         umask=0o022,
+        start_new_session=True,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        check=False,
-    )
+    ) as run:
+        try:
+            said, _ = run.communicate()
+        except BaseException:
+            # TERM first: mmdebstrap then unmounts and removes what it made
+            os.killpg(run.pid, signal.SIGTERM)
+            try:
+                run.communicate(timeout=_GRACE_SEC)
+            except subprocess.TimeoutExpired:
+                os.killpg(run.pid, signal.SIGKILL)
+            raise
     if run.returncode:
-        words = run.stdout.decode(errors="replace").strip()[-2000:]
+        words = said.decode(errors="replace").strip()[-2000:]
         raise EnvironmentFault(Reason.TOOL_FAILED, f"{command[0]} ended with status {run.returncode}:\n{words}")

@@ -1,4 +1,4 @@
-"""Rewriting the tar of a root filesystem so that equal trees give equal bytes, whichever tool of which version wrote it."""
+"""Rewriting the tar of a root filesystem so that equal trees give equal bytes, whichever tool wrote it."""
 
 from __future__ import annotations
 

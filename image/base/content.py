@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -86,15 +87,18 @@ def wheel_files(wheel: Path) -> dict[str, ImageFile]:
 
     Raises Refused(LOCK_MISMATCH) for a wheel that is malformed or needs an installer (scripts, data directories).
     """
-    files: dict[str, ImageFile] = {}
     try:
         with zipfile.ZipFile(wheel) as archive:
-            for name in archive.namelist():
-                parts = name.rstrip("/").split("/")
-                if {"", ".", ".."} & set(parts) or parts[0].endswith(".data"):
-                    raise ValueError(f"entry {name!r}")
-                if not name.endswith("/"):
-                    files[f"{_DIST_PACKAGES}/{name}"] = ImageFile(archive.read(name))
-    except (ValueError, OSError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
-        raise Refused(Reason.LOCK_MISMATCH, f"{wheel}: not a pure wheel: {error}") from error
+            names = [name for name in archive.namelist() if not name.endswith("/")]
+            unfit = [name for name in names if not _is_plain(name)]
+            files = {f"{_DIST_PACKAGES}/{name}": ImageFile(archive.read(name)) for name in names if not unfit}
+    except (ValueError, OSError, EOFError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+        raise Refused(Reason.LOCK_MISMATCH, f"{wheel}: not a wheel: {error}") from error
+    if unfit:
+        raise Refused(Reason.LOCK_MISMATCH, f"{wheel}: not a pure wheel: entry {unfit[0]!r}")
     return files
+
+
+def _is_plain(name: str) -> bool:
+    parts = name.split("/")
+    return not ({"", ".", ".."} & set(parts) or parts[0].endswith(".data"))

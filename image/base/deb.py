@@ -22,16 +22,9 @@ _CONTROL_LIMIT = 4 * 1024 * 1024
 
 
 def control_paragraph(deb: Path) -> str:
-    """Give the control file of a package, without its final newline. Raises Refused(LOCK_MISMATCH) for anything else."""
+    """Give a package's control file, without its final newline. Raises Refused(LOCK_MISMATCH) for anything else."""
     try:
-        control = _control_member(deb)
-        with tarfile.open(fileobj=io.BytesIO(control), mode="r:*") as tar:
-            for member in tar:
-                if member.name.removeprefix("./") == "control" and member.isreg() and member.size < _CONTROL_LIMIT:
-                    stream = tar.extractfile(member)
-                    if stream is not None:
-                        return stream.read().decode().rstrip("\n")
-        raise ValueError("no control file in it")
+        return _control_file(_control_member(deb))
     except (ValueError, EOFError, OSError, tarfile.TarError, lzma.LZMAError, zlib.error) as error:
         raise Refused(Reason.LOCK_MISMATCH, f"{deb}: not a Debian package: {error}") from error
 
@@ -47,6 +40,16 @@ def packages_index(lock: BaseLock, debs: Mapping[str, Path]) -> bytes:
         fields = f"Filename: ./{package.sha256}.deb\nSize: {package.size}\nSHA256: {package.sha256}"
         paragraphs.append(f"{control}\n{fields}\n")
     return "\n".join(paragraphs).encode()
+
+
+def _control_file(control: bytes) -> str:
+    with tarfile.open(fileobj=io.BytesIO(control), mode="r:*") as tar:
+        for member in tar:
+            if member.name.removeprefix("./") == "control" and member.isreg() and member.size < _CONTROL_LIMIT:
+                stream = tar.extractfile(member)
+                if stream is not None:
+                    return stream.read().decode().rstrip("\n")
+    raise ValueError("no control file in it")
 
 
 def _control_member(deb: Path) -> bytes:

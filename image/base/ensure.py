@@ -6,7 +6,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +19,8 @@ from docker.errors import APIError, ImageNotFound
 
 from guest.errors import EnvironmentFault
 from guest.reason import Reason
-from image.base.build import Bootstrap, bootstrap_on_host, build_tar, host_can_bootstrap
+from guest.trial.engine import engine_call
+from image.base.build import Bootstrap, bootstrap_on_host, build_tar, host_can_bootstrap, run_tool
 from image.base.content import CMD, ENV
 from image.base.fetch import DEFAULT_MIRROR, fetch_debs, fetch_wheels, sources
 from image.base.in_container import BUILDER_IMAGE, bootstrap_in_container
@@ -75,33 +75,34 @@ def ensure_base(
     if present := find_base(engine, lock):
         return present
     cache_dir.mkdir(parents=True, exist_ok=True)
-    with _alone(cache_dir, say):
+    with alone(cache_dir, say):
         if present := find_base(engine, lock):
             return present
         archive = archive_path(lock, cache_dir)
         if archive.exists():
             say(f"loading the base image from {archive}")
-            if loaded := _load(engine, lock, archive):
+            loaded = _load(engine, lock, archive)
+            if isinstance(loaded, BaseImage):
                 return loaded
-            say("the cached archive is damaged: building the base image again")
+            say(f"building the base image again, since the engine did not take the cached archive: {loaded}")
             archive.unlink()
         with built(lock, cache_dir, say, mirror=mirror, bootstrap=choose_bootstrap(engine, builder)) as result:
             check_expected(lock, result.expected)
             result.archive.replace(archive)
         say(f"loading the base image into the engine as {lock.ref}")
-        if loaded := _load(engine, lock, archive):
+        loaded = _load(engine, lock, archive)
+        if isinstance(loaded, BaseImage):
             return loaded
-    raise EnvironmentFault(
-        Reason.ENGINE_FAULT, f"the engine loaded {archive} but does not have {lock.ref} with its digest"
-    )
+    raise EnvironmentFault(Reason.ENGINE_FAULT, f"the engine could not load {archive}: {loaded}")
 
 
 def find_base(engine: docker.APIClient, lock: BaseLock) -> BaseImage | None:
     """Give the base image if the engine has the very one that the lock expects under its name."""
-    try:
-        image_id = engine.inspect_image(lock.ref)["Id"]
-    except ImageNotFound:
-        return None
+    with engine_call(f"inspect {lock.ref}"):
+        try:
+            image_id = str(engine.inspect_image(lock.ref)["Id"])  # type: ignore[no-untyped-call]
+        except ImageNotFound:
+            return None
     config = f"sha256:{lock.expected.config_sha256}"
     if image_id == config:
         return BaseImage(lock.ref, image_id, "config")
@@ -125,7 +126,7 @@ def choose_bootstrap(engine: docker.APIClient | None, builder: str = BUILDER_IMA
             "building the base image needs root on an x86-64 Debian or Ubuntu, or a container engine",
             "start Docker and run this again",
         )
-    return partial(bootstrap_in_container, engine, builder)
+    return partial(bootstrap_in_container, engine=engine, builder=builder)
 
 
 @contextmanager
@@ -162,34 +163,8 @@ def built(
         remove_work(work)
 
 
-def check_expected(lock: BaseLock, got: Expected) -> None:
-    """Raise EnvironmentFault(LOCK_MISMATCH) when a build gave other bytes than the lock expects."""
-    if got != lock.expected:
-        raise EnvironmentFault(
-            Reason.LOCK_MISMATCH,
-            f"the base image came out differently: root filesystem SHA-256 {got.tar_sha256}, expected "
-            f"{lock.expected.tar_sha256}; configuration {got.config_sha256}, expected {lock.expected.config_sha256}",
-            "the tools of this machine may differ from those the lock was written with; please report which mmdebstrap it is",
-        )
-
-
-def remove_work(work: Path) -> None:
-    """Remove a build directory; what a failed build left mounted in it is unmounted first."""
-    mounts = Path("/proc/self/mountinfo")
-    if mounts.exists():
-        inside = f"{work.resolve()}/"
-        points = [_unescape(line.split(" ")[4]) for line in mounts.read_text().splitlines()]
-        for point in reversed([point for point in points if f"{point}/".startswith(inside)]):
-            subprocess.run(["umount", point], check=True, capture_output=True)
-    shutil.rmtree(work)
-
-
-def _unescape(mount_point: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mount_point)
-
-
 @contextmanager
-def _alone(cache_dir: Path, say: Callable[[str], None]) -> Iterator[None]:
+def alone(cache_dir: Path, say: Callable[[str], None]) -> Iterator[None]:
     """Hold the cache's lock file; work directories found then belong to nobody and are removed."""
     with (cache_dir / "base.lock").open("w") as handle:
         try:
@@ -203,6 +178,33 @@ def _alone(cache_dir: Path, say: Callable[[str], None]) -> Iterator[None]:
         yield
 
 
+def check_expected(lock: BaseLock, got: Expected) -> None:
+    """Raise EnvironmentFault(LOCK_MISMATCH) when a build gave other bytes than the lock expects."""
+    if got != lock.expected:
+        raise EnvironmentFault(
+            Reason.LOCK_MISMATCH,
+            f"the base image came out differently: root filesystem SHA-256 {got.tar_sha256}, expected "
+            f"{lock.expected.tar_sha256}; configuration {got.config_sha256}, expected {lock.expected.config_sha256}",
+            "if image/base was changed on purpose, `evalguest lock write` writes what comes out now; "
+            "if not, report the versions of mmdebstrap and apt on this machine",
+        )
+
+
+def remove_work(work: Path) -> None:
+    """Remove a build directory; what a failed build left mounted in it is unmounted first."""
+    mounts = Path("/proc/self/mountinfo")
+    if mounts.exists():
+        inside = f"{work.resolve()}/"
+        points = [_unescape(line.split(" ")[4]) for line in mounts.read_text().splitlines()]
+        for point in reversed([point for point in points if point.startswith(inside)]):
+            run_tool(["umount", point], os.environ)
+    shutil.rmtree(work)
+
+
+def _unescape(mount_point: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), mount_point)
+
+
 def _check_room(cache_dir: Path) -> None:
     free = shutil.disk_usage(cache_dir).free
     if free < _ROOM_BYTES:
@@ -213,17 +215,13 @@ def _check_room(cache_dir: Path) -> None:
         )
 
 
-def _load(engine: docker.APIClient, lock: BaseLock, archive: Path) -> BaseImage | None:
-    """Load the archive; None when the engine finds it damaged or holding another image."""
-    try:
-        with archive.open("rb") as stream:
-            for item in engine.load_image(stream):
+def _load(engine: docker.APIClient, lock: BaseLock, archive: Path) -> BaseImage | str:
+    """Load the archive, or give the engine's words when it finds it damaged or holding another image."""
+    with engine_call(f"load {archive}"), archive.open("rb") as stream:
+        try:
+            for item in engine.load_image(stream):  # type: ignore[no-untyped-call]
                 if "error" in item:
-                    return None
-    except APIError as error:
-        if error.is_client_error():
-            return None
-        raise EnvironmentFault(
-            Reason.ENGINE_FAULT, f"could not load {archive}: {error.explanation or error}"
-        ) from error
-    return find_base(engine, lock)
+                    return str(item["error"])
+        except APIError as error:
+            return str(error.explanation or error)
+    return find_base(engine, lock) or f"it holds no {lock.ref} of the digest that the lock names"

@@ -1,4 +1,4 @@
-"""Getting what the lock names: package cache first, then the mirror's pool, then the snapshot service; each by SHA-256."""
+"""Getting what the lock names, each by SHA-256: package cache, then the mirror's pool, then the snapshot service."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,17 +22,32 @@ from image.base.lock import BaseLock, LockedPackage, LockedWheel
 
 DEFAULT_MIRROR = "http://deb.debian.org/debian"
 SNAPSHOT_SERVICE = "https://snapshot.debian.org/archive/debian"
-REFRESH_COMMAND = "evalguest lock write --refresh"
 
 _PARALLEL = 8
 _ATTEMPTS = 3
 _TIMEOUT_SEC = (10, 60)
 _CHUNK = 1 << 18
+_GONE = (404, 410)
+
+
+class _PerThread(threading.local):
+    """Keeps connections open between packages: a look-up of the mirror's name for each would dominate."""
+
+    def __init__(self) -> None:
+        self.session = requests.Session()
+
+
+_http = _PerThread()
 
 
 def sources(lock: BaseLock, mirror: str = DEFAULT_MIRROR) -> tuple[str, str]:
     """Give the roots to fetch packages from, in order: the mirror, and the snapshot service at the lock's moment."""
     return mirror.rstrip("/"), f"{SNAPSHOT_SERVICE}/{lock.snapshot}"
+
+
+def moved_hint(snapshot: str) -> str:
+    """Say what to do when a mirror has moved on; `snapshot` is a root that has the packages as they were."""
+    return f"`evalguest lock write --refresh` writes a new lock; `--mirror {snapshot}` takes the packages as they were"
 
 
 def package_url(root: str, package: LockedPackage) -> str:
@@ -80,6 +96,24 @@ def fetch_wheels(lock: BaseLock, cache_dir: Path, say: Callable[[str], None]) ->
     return {wheel.sha256: store / wheel.sha256 for wheel in lock.wheels}
 
 
+def unserved(lock: BaseLock, root: str) -> list[LockedPackage]:
+    """Give the packages of the lock that `root` no longer has. Raises EnvironmentFault when it cannot be asked."""
+
+    def is_gone(package: LockedPackage) -> bool:
+        url = package_url(root, package)
+        try:
+            answer = _http.session.head(url, timeout=_TIMEOUT_SEC, allow_redirects=True)
+            if answer.status_code in _GONE:
+                return True
+            answer.raise_for_status()
+        except requests.RequestException as error:
+            raise EnvironmentFault(Reason.NETWORK_UNAVAILABLE, f"{url} could not be asked for ({error})") from error
+        return False
+
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        return [package for package, gone in zip(lock.packages, pool.map(is_gone, lock.packages), strict=True) if gone]
+
+
 def _is_cached(path: Path, sha256: str, say: Callable[[str], None]) -> bool:
     if not path.exists():
         return False
@@ -99,17 +133,15 @@ def _fetch(package: LockedPackage, store: Path, roots: Sequence[str]) -> None:
             return
         tried.append(refusal)
     reasons = {reason for reason, _ in tried}
-    reason = next(
-        (r for r in (Reason.LOCK_MISMATCH, Reason.MIRROR_MOVED) if r in reasons),
-        Reason.NETWORK_UNAVAILABLE,
+    words = f"package {package.name} {package.version}: " + "; ".join(words for _, words in tried)
+    if Reason.LOCK_MISMATCH in reasons:
+        hint = "the mirror, or something on the way to it, altered the file: name another one with --mirror URL"
+        raise EnvironmentFault(Reason.LOCK_MISMATCH, words, hint)
+    if Reason.MIRROR_MOVED in reasons:
+        raise EnvironmentFault(Reason.MIRROR_MOVED, words, moved_hint(roots[-1]))
+    raise EnvironmentFault(
+        Reason.NETWORK_UNAVAILABLE, words, "check the network, or name another mirror with --mirror URL"
     )
-    hint = {
-        Reason.MIRROR_MOVED: f"`{REFRESH_COMMAND}` writes a new lock; `--mirror URL` names another mirror, or a snapshot of "
-        f"one such as {roots[-1]}",
-        Reason.LOCK_MISMATCH: "the mirror, or something on the way to it, altered the file: try another one with --mirror URL",
-    }.get(reason, "check the network, or name another mirror with --mirror URL")
-    details = "; ".join(words for _, words in tried)
-    raise EnvironmentFault(reason, f"package {package.name} {package.version}: {details}", hint)
 
 
 def _download(url: str, package: LockedPackage, store: Path) -> tuple[Reason, str] | None:
@@ -119,8 +151,8 @@ def _download(url: str, package: LockedPackage, store: Path) -> tuple[Reason, st
         if attempt:
             time.sleep(0.5 * attempt)
         try:
-            with requests.get(url, stream=True, timeout=_TIMEOUT_SEC) as answer:
-                if answer.status_code in (requests.codes.not_found, requests.codes.gone):
+            with _http.session.get(url, stream=True, timeout=_TIMEOUT_SEC) as answer:
+                if answer.status_code in _GONE:
                     return Reason.MIRROR_MOVED, f"{url} is gone (HTTP {answer.status_code})"
                 answer.raise_for_status()
                 return _store(answer, url, package, store)
@@ -143,10 +175,8 @@ def _store(answer: requests.Response, url: str, package: LockedPackage, store: P
             if (size, digest.hexdigest()) != (package.size, package.sha256):
                 more = "more than " if size > package.size else ""
                 got = f"{more}{min(size, package.size)} bytes, SHA-256 {digest.hexdigest()}"
-                return (
-                    Reason.LOCK_MISMATCH,
-                    f"{url} is not what the lock names: got {got}, expected {package.size} bytes, SHA-256 {package.sha256}",
-                )
+                expected = f"{package.size} bytes, SHA-256 {package.sha256}"
+                return Reason.LOCK_MISMATCH, f"{url} is not what the lock names: got {got}, expected {expected}"
             out.flush()
             partial.chmod(0o644)
             partial.replace(store / package.sha256)
@@ -160,8 +190,10 @@ def _pip_download(wheel: LockedWheel, store: Path) -> None:
         requirement = Path(directory, "requirements.txt")
         requirement.write_text(f"{wheel.name}=={wheel.version} --hash=sha256:{wheel.sha256}\n")
         run = subprocess.run(
-            [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes", "--only-binary=:all:"]
-            + ["--dest", directory, "--requirement", str(requirement)],
+            [
+                *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"),
+                *("--only-binary=:all:", "--dest", directory, "--requirement", str(requirement)),
+            ],
             capture_output=True,
             text=True,
             check=False,

@@ -14,25 +14,51 @@ from docker.errors import APIError, ImageNotFound
 
 from guest.errors import EnvironmentFault
 from guest.reason import Reason
+from guest.trial.engine import engine_call
 from image.base.build import build_environment, mmdebstrap_command
 from image.base.lock import BaseLock
 
 BUILDER_IMAGE = "debian:trixie-slim"
 
 _PLACE = "/build"
+_TEMPORARY = f"{_PLACE}/temporary"
+_LIFE_SEC = 3600
 
 
 def bootstrap_in_container(
-    engine: docker.APIClient, builder: str, lock: BaseLock, repository: Path, raw: Path, say: Callable[[str], None]
+    lock: BaseLock,
+    repository: Path,
+    raw: Path,
+    say: Callable[[str], None],
+    *,
+    engine: docker.APIClient,
+    builder: str,
 ) -> None:
     """Run mmdebstrap in a container of `builder` (Debian with apt, pulled if absent) and bring the raw tar out.
 
     Nothing of the machine is mounted: packages go in and the tar comes out through the archive API.
     """
-    _ensure_builder(engine, builder, say)
-    container = engine.create_container(
+    with engine_call("build the base image in a container"):
+        _ensure_builder(engine, builder, say)
+        container = _create(engine, builder)
+        try:
+            engine.start(container)
+            say(f"installing mmdebstrap in a container of {builder}")
+            _run(engine, container, ["apt-get", "update"])
+            _run(engine, container, ["apt-get", "install", "-y", "--no-install-recommends", "mmdebstrap"])
+            say(f"building the root filesystem from {len(lock.packages)} packages in the container (about a minute)")
+            _put(engine, container, repository)
+            environment = build_environment(lock, _TEMPORARY)
+            _run(engine, container, mmdebstrap_command(lock, f"{_PLACE}/repository", f"{_PLACE}/raw.tar"), environment)
+            _get(engine, container, f"{_PLACE}/raw.tar", raw)
+        finally:
+            engine.remove_container(container, force=True, v=True)
+
+
+def _create(engine: docker.APIClient, builder: str) -> str:
+    created = engine.create_container(
         builder,
-        ["sleep", "infinity"],
+        ["sleep", str(_LIFE_SEC)],
         name=f"evalguest-base-build-{secrets.token_hex(4)}",
         entrypoint=[],
         user="0:0",
@@ -41,25 +67,16 @@ def bootstrap_in_container(
             # mmdebstrap mounts /proc and /dev in the tree it makes; nothing of the machine is given to it
             cap_add=["SYS_ADMIN"],
             security_opt=["apparmor=unconfined"],
+            # one that its maker left behind goes by itself
+            auto_remove=True,
         ),
-    )["Id"]
-    try:
-        engine.start(container)
-        say(f"installing mmdebstrap in a container of {builder}")
-        _run(engine, container, ["apt-get", "update"])
-        _run(engine, container, ["apt-get", "install", "-y", "--no-install-recommends", "mmdebstrap"])
-        say(f"building the root filesystem from {len(lock.packages)} packages in the container (about a minute)")
-        _put(engine, container, repository)
-        environment = build_environment(lock, f"{_PLACE}/tmp")
-        _run(engine, container, mmdebstrap_command(lock, f"{_PLACE}/repository", f"{_PLACE}/raw.tar"), environment)
-        _get(engine, container, f"{_PLACE}/raw.tar", raw)
-    finally:
-        engine.remove_container(container, force=True, v=True)
+    )
+    return str(created["Id"])
 
 
 def _ensure_builder(engine: docker.APIClient, builder: str, say: Callable[[str], None]) -> None:
     try:
-        engine.inspect_image(builder)
+        engine.inspect_image(builder)  # type: ignore[no-untyped-call]
     except ImageNotFound:
         say(f"pulling {builder}")
         try:
@@ -93,7 +110,7 @@ def _run(
 def _put(engine: docker.APIClient, container: str, repository: Path) -> None:
     with tempfile.TemporaryFile() as spool:
         with tarfile.open(fileobj=spool, mode="w") as tar:
-            for directory in (_PLACE, f"{_PLACE}/tmp"):
+            for directory in (_PLACE, _TEMPORARY):
                 entry = tarfile.TarInfo(directory.strip("/"))
                 entry.type, entry.mode = tarfile.DIRTYPE, 0o755
                 tar.addfile(entry)

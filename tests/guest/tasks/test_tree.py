@@ -12,7 +12,7 @@ import pytest
 
 from guest.errors import Refused
 from guest.reason import Reason
-from guest.tasks.tree import TreeFile, digest_of, read_tree
+from guest.tasks.tree import TreeFile, _read_file, digest_of, read_tree
 from tests.conformance.vectors import baseline
 
 
@@ -106,3 +106,11 @@ def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_a_directory_that_is_gone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be read"):
         read_tree(tmp_path / "none")
+
+
+def test_a_pipe_put_in_the_place_of_a_file_does_not_hold_up_the_reader(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert _read_file(os.fsencode(tmp_path / "pipe"), "pipe", 10) is None
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(Refused, match="link cannot be read"):
+        _read_file(os.fsencode(tmp_path / "link"), "link", 10)

@@ -206,8 +206,7 @@ def import_tasks(
 
     Budgets are written for it: CPU and wall time from the limits, a network for the verifier where the task has one.
 
-    Example: evalguest tasks import https://github.com/ekellbuch/terminal-bench-2 \
-        --manifest task-cache/packs/terminal-bench-2.1/manifest.json --without sanitize-git-repo
+    Example: evalguest tasks import ~/src/their-tasks@v1 --manifest pins.json --shared needs-a-daemon
     """
     from scripts.task_import import ImportChoices, import_pack  # noqa: PLC0415
 

@@ -20,8 +20,8 @@ def cleanup(
 
     Example: evalguest cleanup --yes
     """
-    from guest.job.sweep import find_leftovers, remove_leftovers  # noqa: PLC0415 - a subcommand loads what it needs
-    from guest.trial.engine import connect  # noqa: PLC0415
+    from guest.job.sweep import find_leftovers, remove_leftovers
+    from guest.trial.engine import connect
 
     engine = connect()
     runs = find_leftovers(engine)

@@ -44,8 +44,8 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
 
     Example: evalguest dry-run --agent nop -k 3
     """
-    from guest.trial.engine import connect  # noqa: PLC0415 - a subcommand loads only what it needs
-    from scripts.report import print_summary  # noqa: PLC0415
+    from guest.trial.engine import connect
+    from scripts.report import print_summary
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
@@ -79,17 +79,17 @@ def _run(  # noqa: PLR0913 - the options, parsed
     n: int,
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
-    from guest.job.admission import Capacity  # noqa: PLC0415
-    from guest.job.job import JobPlan, run_job  # noqa: PLC0415
-    from guest.job.preflight import preflight  # noqa: PLC0415
-    from guest.job.sweep import find_leftovers, remove_leftovers  # noqa: PLC0415
-    from guest.tasks.budgets import budget_for, load_budgets  # noqa: PLC0415
-    from guest.tasks.cache import load_cache  # noqa: PLC0415
-    from guest.trial.holder import HolderImage  # noqa: PLC0415
-    from image.base import ensure_base  # noqa: PLC0415
-    from image.task_images import bake  # noqa: PLC0415
-    from scripts.cache_dir import cache_dir  # noqa: PLC0415
-    from scripts.progress import Progress  # noqa: PLC0415
+    from guest.job.admission import Capacity
+    from guest.job.job import JobPlan, run_job
+    from guest.job.preflight import preflight
+    from guest.job.sweep import find_leftovers, remove_leftovers
+    from guest.tasks.budgets import budget_for, load_budgets
+    from guest.tasks.cache import load_cache
+    from guest.trial.holder import HolderImage
+    from image.base.ensure import ensure_base
+    from image.task_images import bake
+    from scripts.cache_dir import cache_dir
+    from scripts.progress import Progress
 
     task_cache = load_cache(cache)
     capacity = Capacity.of(engine.info)
@@ -127,7 +127,7 @@ def _run(  # noqa: PLR0913 - the options, parsed
 
 
 def _agent(name: str) -> Agent:
-    from guest.trial.agent import NopAgent, OracleAgent  # noqa: PLC0415
+    from guest.trial.agent import NopAgent, OracleAgent
 
     agents: dict[str, type[Agent]] = {"oracle": OracleAgent, "nop": NopAgent}
     if name not in agents:

@@ -13,7 +13,7 @@ from guest.job.sweep import sweep_run
 from guest.trial.container import ContainerSpec, create, start
 from guest.trial.engine import Engine, connect
 from guest.trial.holder import HolderImage
-from image.base import ensure_base
+from image.base.ensure import ensure_base
 from scripts.cache_dir import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parent.parent

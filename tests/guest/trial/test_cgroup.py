@@ -34,7 +34,7 @@ def test_parent_keeps_the_time_of_removed_children(
     start(engine, container_id)
     before = cgroup.cpu_seconds(container_id)
     spin = "import time\nwhile time.process_time() < 1.5: pass"
-    run_exec(engine, container_id, ["setsid", "python3", "-c", spin], seconds=30, stop=stop)
+    run_exec(engine, container_id, ["setsid", "--wait", "python3", "-c", spin], seconds=30, stop=stop)
     used = cgroup.cpu_seconds(container_id) - before
     assert 1.5 <= used < 2.0
     assert cgroup.source in ("cgroup1", "cgroup2")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
 
 class Reason(StrEnum):
@@ -10,7 +11,7 @@ class Reason(StrEnum):
 
     sentence: str
 
-    def __new__(cls, code: str, sentence: str) -> Reason:
+    def __new__(cls, code: str, sentence: str) -> Self:
         """Make a member whose string value is `code`."""
         member = str.__new__(cls, code)
         member._value_ = code
@@ -57,7 +58,10 @@ class Reason(StrEnum):
     AGENT_FAILED = "agent_failed", "The agent raised an error."
     AGENT_LEFT_PROCESSES = "agent_left_processes", "Processes of the agent phase could not be ended."
     CONTAINER_ENDED = "container_ended", "The task container ended by itself."
-    VERIFIER_INPUTS_UNCLEAN = "verifier_inputs_unclean", "The verifier's directories could not be brought to a known state."
+    VERIFIER_INPUTS_UNCLEAN = (
+        "verifier_inputs_unclean",
+        "The verifier's directories could not be brought to a known state.",
+    )
     VERIFIER_TIMEOUT = "verifier_timeout", "The verifier reached its wall limit."
     REWARD_MISSING = "reward_missing", "The verifier left no reward file."
     REWARD_MALFORMED = "reward_malformed", "The reward file is not in the accepted form."

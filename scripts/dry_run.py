@@ -18,7 +18,6 @@ from guest.errors import Refused, UsageFault
 from guest.reason import Reason
 
 if TYPE_CHECKING:
-    from guest.job.job import JobPlan
     from guest.job.summary import JobSummary
     from guest.trial.agent import Agent
     from guest.trial.engine import Engine
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 CHECKOUT = Path(__file__).resolve().parent.parent
 
 
-def dry_run(  # noqa: PLR0913 - one parameter an option
+def dry_run(
     tasks: Annotated[list[str] | None, typer.Argument(help="Task ids; all of the cache when none is named.")] = None,
     *,
     agent: Annotated[str, typer.Option(help="Who acts: oracle (the reference solution) or nop.")] = "oracle",
@@ -35,7 +34,9 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
     concurrent: Annotated[int, typer.Option("-n", min=0, help="Trials at once; 0 means one a CPU.")] = 0,
     budgets: Annotated[Path | None, typer.Option(help="Budgets to use instead of the cache's own.")] = None,
     fail_under: Annotated[float | None, typer.Option(help="End with 1 when the job score is lower.")] = None,
-    job_dir: Annotated[Path | None, typer.Option(help="Where the job's files go; default: jobs/ in the checkout.")] = None,
+    job_dir: Annotated[
+        Path | None, typer.Option(help="Where the job's files go; default: jobs/ in the checkout.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Run tasks in sibling containers and print their rewards, attestation off.
@@ -66,7 +67,7 @@ def dry_run(  # noqa: PLR0913 - one parameter an option
         raise typer.Exit(1)
 
 
-def _run(  # noqa: PLR0913 - the options, parsed
+def _run(
     engine: Engine,
     stop: threading.Event,
     agent: Agent,
@@ -79,6 +80,8 @@ def _run(  # noqa: PLR0913 - the options, parsed
     n: int,
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
+    from image.task_images import bake
+
     from guest.job.admission import Capacity
     from guest.job.job import JobPlan, run_job
     from guest.job.preflight import preflight
@@ -87,7 +90,6 @@ def _run(  # noqa: PLR0913 - the options, parsed
     from guest.tasks.cache import load_cache
     from guest.trial.holder import HolderImage
     from image.base.ensure import ensure_base
-    from image.task_images import bake
     from scripts.cache_dir import cache_dir
     from scripts.progress import Progress
 

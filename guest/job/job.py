@@ -188,7 +188,7 @@ def _run_all(
         raise broken
 
 
-def _run_trial(  # noqa: PLR0913 - what a thread needs
+def _run_trial(
     engine: Engine, slot: Slot, trial: TrialPlan, agent: Agent, stop: threading.Event, report: Progress
 ) -> TrialRecord:
     record = Trial(engine, slot, trial, agent, stop).run(lambda state: report(trial.trial_id, state, None))

@@ -75,9 +75,7 @@ def summarise_trial(record: TrialRecord) -> TrialSummary:
         reason_code=record.reason_code,
         message=record.message,
         reward=record.reward,
-        cpu=CpuFigures(
-            agent_sec=record.cpu.agent_sec, verifier_sec=record.cpu.verifier_sec, source=record.cpu.source
-        ),
+        cpu=CpuFigures(agent_sec=record.cpu.agent_sec, verifier_sec=record.cpu.verifier_sec, source=record.cpu.source),
         wall=record.wall,
     )
 

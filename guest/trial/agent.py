@@ -1,4 +1,7 @@
-"""What an agent is to a trial, and the two reference agents: `oracle` runs the task's own solution, `nop` does nothing."""
+"""What an agent is to a trial, and the two reference agents.
+
+`oracle` runs the task's own solution, `nop` does nothing.
+"""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ class CommandResult:
     return_code: int
 
 
-class CommandTimeout(RuntimeError):
+class CommandTimeout(RuntimeError):  # noqa: N818 - what happened, not what broke
     """The command outlived its own `timeout_sec`; its process group has been killed. The phase goes on."""
 
 
 class Environment:
     """A running task container as the agent sees it."""
 
-    def __init__(  # noqa: PLR0913 - what the phase fixes
+    def __init__(
         self,
         engine: Engine,
         container_id: str,

@@ -11,20 +11,17 @@ import json
 import os
 import socket
 import sys
+from pathlib import Path
 
 FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
 
 
-def keep():
+def keep() -> dict[str, bytes]:
     """Read the files as they are now."""
-    kept = {}
-    for path in FILES:
-        with open(path, "rb") as file:
-            kept[path] = file.read()
-    return kept
+    return {path: Path(path).read_bytes() for path in FILES}
 
 
-def reset(kept):
+def reset(kept: dict[str, bytes]) -> None:
     """Write the files back and drop every attribute that could carry bytes."""
     for path, data in kept.items():
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
@@ -39,7 +36,7 @@ def reset(kept):
             os.close(descriptor)
 
 
-def probe(host, port):
+def probe(host: str, port: int) -> bool:
     """Say whether anything answers, be it with a refusal: a filter answers nothing."""
     try:
         socket.create_connection((host, port), timeout=1).close()
@@ -50,10 +47,16 @@ def probe(host, port):
     return True
 
 
-def main():
+def say(answer: dict[str, bool]) -> None:
+    """Write one line in one piece."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
     """Answer requests until stdin ends."""
     kept = keep()
-    print(json.dumps({"ready": True}), flush=True)
+    say({"ready": True})
     for line in sys.stdin:
         request = json.loads(line)
         if request["do"] == "reset":
@@ -61,7 +64,7 @@ def main():
             answer = {"reset": True}
         else:
             answer = {"reached": probe(request["host"], request["port"])}
-        print(json.dumps(answer), flush=True)
+        say(answer)
 
 
 if __name__ == "__main__":

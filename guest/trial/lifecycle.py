@@ -326,7 +326,7 @@ class Trial:
             return ending_for(error.reason, error.message)
         try:
             with engine_call("look at the container"):
-                state = self._engine.api.inspect_container(self._course.container_id)["State"]
+                state = self._engine.api.inspect_container(self._course.container_id or "")["State"]
         except EnvironmentFault:
             return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
         if not state["Running"]:
@@ -365,9 +365,7 @@ class Trial:
                 throttled_periods=course.throttling.periods,
                 throttled_sec=course.throttling.seconds,
             ),
-            wall=Wall(
-                agent_sec=course.agent_wall, verifier_sec=course.verifier_wall, overhead_sec=max(0.0, overhead)
-            ),
+            wall=Wall(agent_sec=course.agent_wall, verifier_sec=course.verifier_wall, overhead_sec=max(0.0, overhead)),
             memory=Memory(
                 limit_bytes=plan.task.definition.memory_mb << 20,
                 peak_bytes=course.memory.peak_bytes,

@@ -31,7 +31,7 @@ class AgentIdentity(_Closed):
 
 
 class ImageIdentity(_Closed):
-    """Which image the task container ran: `digest` when a registry's digest pins it, `id` when this machine built it."""
+    """Which image the container ran; kind `digest`: a registry's digest pins it, `id`: it is this machine's own."""
 
     ref: str
     image_id: str

@@ -94,10 +94,14 @@ def upload_tests(place: Place, task: Task) -> None:
     wanted = {path: hashlib.sha256(file.data).hexdigest() for path, file in tests.items()}
     if found != wanted:
         odd = sorted(path for path in found.keys() | wanted.keys() if found.get(path) != wanted.get(path))
-        raise Refused(Reason.VERIFIER_INPUTS_UNCLEAN, f"/tests does not hold exactly the task's tests: {odd[:5]} differ")
+        raise Refused(
+            Reason.VERIFIER_INPUTS_UNCLEAN, f"/tests does not hold exactly the task's tests: {odd[:5]} differ"
+        )
     results = _read(place, "/logs/verifier", READ_BACK)
     if set(results) != {""} or results[""].kind != "dir":
-        raise Refused(Reason.VERIFIER_INPUTS_UNCLEAN, f"/logs/verifier is not an empty directory: {sorted(results)[:5]}")
+        raise Refused(
+            Reason.VERIFIER_INPUTS_UNCLEAN, f"/logs/verifier is not an empty directory: {sorted(results)[:5]}"
+        )
 
 
 def run_tests(place: Place, task: Task, budget: Budget) -> ExecResult:

@@ -102,9 +102,7 @@ def test_an_image_that_is_absent_is_an_engine_fault(engine: Engine, run_id: str)
     assert "No such image" in caught.value.message
 
 
-def test_processes_are_seen_and_removal_is_proved(
-    engine: Engine, task_container: str, stop: threading.Event
-) -> None:
+def test_processes_are_seen_and_removal_is_proved(engine: Engine, task_container: str, stop: threading.Event) -> None:
     assert live_processes(engine, task_container) == []
     run_exec(engine, task_container, ["sh", "-c", "setsid sleep 1234 >/dev/null 2>&1 &"], seconds=20, stop=stop)
     assert live_processes(engine, task_container) == ["sleep 1234"]

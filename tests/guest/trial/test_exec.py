@@ -48,9 +48,7 @@ def test_without_killable_the_command_runs_on(engine: Engine, task_container: st
 
 
 def test_the_pid_line_is_not_part_of_the_output(engine: Engine, task_container: str, stop: threading.Event) -> None:
-    result = run_exec(
-        engine, task_container, ["sh", "-c", "echo err >&2"], seconds=20, stop=stop, killable=True
-    )
+    result = run_exec(engine, task_container, ["sh", "-c", "echo err >&2"], seconds=20, stop=stop, killable=True)
     assert result.output == b"err\n"
 
 

@@ -62,9 +62,7 @@ def test_nothing_written_to_shared_files_reaches_the_next_trial(
 
 
 @pytest.mark.parametrize("holder", [False], indirect=True)
-def test_without_network_there_is_loopback_only(
-    engine: Engine, holder: Holder, base_image: str, run_id: str
-) -> None:
+def test_without_network_there_is_loopback_only(engine: Engine, holder: Holder, base_image: str, run_id: str) -> None:
     joined = join(engine, holder, base_image, run_id, "task")
     assert inside(engine, joined, "ls /sys/class/net") == "lo"
     assert not holder.gateway_answers()

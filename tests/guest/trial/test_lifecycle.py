@@ -121,7 +121,7 @@ def test_the_handle_works_as_harbor_describes_and_not_after_the_phase(run_trial:
             with pytest.raises(ValueError, match="timeout_sec"):
                 environment.exec("true", timeout_sec=0)
             with pytest.raises(TypeError):
-                environment.exec("true", timeout=1)  # type: ignore[call-arg] - adapters try this name first
+                environment.exec("true", timeout=1)  # type: ignore[call-arg]
             local = tmp_path / "local"
             (local / "deep").mkdir(parents=True)
             (local / "tool").write_text("#!/bin/sh\necho ran\n")
@@ -172,7 +172,7 @@ def test_environments_of_the_phases_are_kept_apart(run_trial: RunTrial) -> None:
 @pytest.mark.parametrize(
     "plant",
     [
-        "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json",
+        "mkdir -p /logs/verifier; cd /logs/verifier; echo 1 > reward.txt; echo '{\"reward\": 1}' > reward.json",
         "mkdir -p /tests; echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; chmod 755 /tests/test.sh",
         "mkdir /evil; ln -s /evil /tests; mkdir -p /logs; ln -s /evil /logs/verifier",
         "mkdir -p /logs; ln -s / /logs/verifier; echo 1 > /reward.txt",
@@ -254,12 +254,18 @@ def test_verifier_wall_limit(run_trial: RunTrial) -> None:
 @pytest.mark.parametrize(
     ("test", "reason"),
     [
-        ("echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json", Reason.REWARD_AMBIGUOUS),
+        (
+            "echo 1 > /logs/verifier/reward.txt; echo '{\"reward\": 1}' > /logs/verifier/reward.json",
+            Reason.REWARD_AMBIGUOUS,
+        ),
         ("echo nan > /logs/verifier/reward.txt", Reason.REWARD_MALFORMED),
         ("echo 1.5 > /logs/verifier/reward.txt", Reason.REWARD_MALFORMED),
         ("ln -s /proc/sys/kernel/ngroups_max /logs/verifier/reward.txt", Reason.REWARD_NOT_REGULAR),
         ("echo 1 > /srv/r; ln /srv/r /logs/verifier/reward.txt; ln /srv/r /logs/verifier/reward.json", None),
-        ("rmdir /logs/verifier 2>/dev/null; rm -rf /logs/verifier; ln -s /srv /logs/verifier", Reason.REWARD_UNREADABLE),
+        (
+            "rmdir /logs/verifier 2>/dev/null; rm -rf /logs/verifier; ln -s /srv /logs/verifier",
+            Reason.REWARD_UNREADABLE,
+        ),
         ("rm -rf /logs", None),
         ("truncate -s 5G /logs/verifier/core; echo 1 > /logs/verifier/reward.txt", Reason.REWARD_UNREADABLE),
     ],
@@ -273,7 +279,7 @@ def test_odd_rewards_are_refused(run_trial: RunTrial, test: str, reason: Reason 
 
 
 def test_a_partial_reward_is_kept(run_trial: RunTrial) -> None:
-    task = make_task(test="echo '{\"reward\": 0.25, \"speed\": 12.5}' > /logs/verifier/reward.json")
+    task = make_task(test='echo \'{"reward": 0.25, "speed": 12.5}\' > /logs/verifier/reward.json')
     record = run_trial(task, NopAgent())
     assert (record.outcome, record.reward) == (Outcome.FAILED, 0.25)
     assert record.grading is not None
@@ -310,7 +316,7 @@ def test_an_image_that_could_not_be_had_is_infrastructure(run_trial: RunTrial) -
 
 
 def test_health_check(run_trial: RunTrial) -> None:
-    check = "[environment.healthcheck]\ncommand = \"{}\"\ninterval_sec = 0.1\nretries = 3\n"
+    check = '[environment.healthcheck]\ncommand = "{}"\ninterval_sec = 0.1\nretries = 3\n'
     healthy = make_task(toml=check.format("test -d /etc"), test="echo 1 > /logs/verifier/reward.txt")
     assert run_trial(healthy, NopAgent()).reward == 1.0
     sick = make_task(toml=check.format("echo not yet; exit 1"))

@@ -1,8 +1,8 @@
-"""Rewards: what the verifier's files say, in a closed form. Nothing else in the project reads rewards.
+"""From the verifier's directory to a reward: one closed reading, in which anything unusual is refused.
 
-`reward.txt` holds one number from 0 to 1; `reward.json`, read only when there is no `reward.txt`, holds one object
-whose `reward` is the reward and whose other members are recorded and not scored. A test report in CTRF form (ctrf.io)
-beside it must parse, and must not contradict a full reward.
+`reward.txt` holds one decimal number in 0..1. `reward.json`, read only when there is no `reward.txt`, is one flat
+object of numbers: its `reward` is the reward, or the mean of all members when it has none. `ctrf.json`, when it exists,
+must be a test report (ctrf.io, "CTRF schema"), and a reward of 1 beside a failed test is a conflict.
 """
 
 from __future__ import annotations
@@ -10,134 +10,146 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn
 
 from guest.errors import Refused
 from guest.reason import Reason
 from guest.trial.tarstream import Entry
 
-TXT_BYTES = 64
-JSON_BYTES = 4096
-REPORT_BYTES = 1 << 20
-MAX_TESTS = 100_000
-STATUSES = ("passed", "failed", "skipped", "pending", "other")
-_TXT = re.compile(rb"[ \t]*(0(\.[0-9]{1,17})?|1(\.0{1,17})?)\n?")
+TEXT, JSON, REPORT = "reward.txt", "reward.json", "ctrf.json"
+TEXT_BYTES: Final = 64
+JSON_BYTES: Final = 4 << 10
+REPORT_BYTES: Final = 1 << 20
+STATUSES: Final = ("passed", "failed", "skipped", "pending", "other")
+
+_TEXT = re.compile(rb"[ \t]*(0(\.[0-9]{1,17})?|1(\.0{1,17})?)\n?")
+_NUMBER_LETTERS: Final = 32  # the longest a double needs is 24
 
 
 @dataclass(frozen=True)
 class Reward:
-    """A reward from 0 to 1, the file it came from as found, other members, and the report's test counts by status."""
+    """A verifier's verdict: `value` in 0..1, and what it was read from.
+
+    `raw` is the file's text, `mtime` (Unix seconds) is as claimed and proves nothing. `others` are the numbers of
+    `reward.json` that are recorded only. `tests` counts the report's tests by status, None when there is no report.
+    """
 
     value: float
     source: Literal["txt", "json"]
     raw: str
+    mtime: int
     others: Mapping[str, float]
     tests: Mapping[str, int] | None
 
 
 def read_reward(entries: Mapping[str, Entry]) -> Reward:
-    """Read the reward from the entries of `/logs/verifier` (relative path to entry).
+    """Read the reward from the entries of the verifier's directory (relative path to entry).
 
-    Raises Refused with REWARD_MISSING, REWARD_AMBIGUOUS (both files), REWARD_NOT_REGULAR, REWARD_MALFORMED,
-    REPORT_MALFORMED or REWARD_CONFLICT (full reward, failed test).
+    Raises Refused with REWARD_NOT_REGULAR, REWARD_AMBIGUOUS, REWARD_MISSING, REWARD_MALFORMED, REPORT_MALFORMED or
+    REWARD_CONFLICT.
     """
-    txt, document = entries.get("reward.txt"), entries.get("reward.json")
-    if txt is not None and document is not None:
-        raise Refused(Reason.REWARD_AMBIGUOUS, "both reward.txt and reward.json exist; one was expected")
-    others: Mapping[str, float] = {}
-    source: Literal["txt", "json"]
-    if txt is not None:
-        raw = _content("reward.txt", txt, TXT_BYTES, Reason.REWARD_MALFORMED)
-        source, value = "txt", _from_txt(raw)
+    for name in (TEXT, JSON, REPORT):
+        if name in entries and entries[name].kind != "file":
+            raise Refused(Reason.REWARD_NOT_REGULAR, f"{name} is a {entries[name].kind}, expected a regular file")
+    text, document, report = (entries.get(name) for name in (TEXT, JSON, REPORT))
+    if text is not None and document is not None:
+        raise Refused(Reason.REWARD_AMBIGUOUS, f"there are both {TEXT} and {JSON}, expected one of them")
+    tests = None if report is None else _read_report(report)
+    if text is not None:
+        reward = _read_text(text, tests)
     elif document is not None:
-        raw = _content("reward.json", document, JSON_BYTES, Reason.REWARD_MALFORMED)
-        source = "json"
-        value, others = _from_json(raw)
+        reward = _read_json(document, tests)
     else:
-        raise Refused(Reason.REWARD_MISSING, "neither reward.txt nor reward.json exists")
-    tests = None
-    if "ctrf.json" in entries:
-        tests = _count_tests(_content("ctrf.json", entries["ctrf.json"], REPORT_BYTES, Reason.REPORT_MALFORMED))
-        if value == 1 and tests["failed"]:
-            raise Refused(
-                Reason.REWARD_CONFLICT, f"the reward is 1, yet ctrf.json lists {tests['failed']} failed tests"
-            )
-    return Reward(value, source, raw.decode(errors="replace"), others, tests)
+        raise Refused(Reason.REWARD_MISSING, f"there is neither {TEXT} nor {JSON}")
+    if reward.value == 1 and tests is not None and tests["failed"]:
+        raise Refused(Reason.REWARD_CONFLICT, f"the reward is 1, but {REPORT} has {tests['failed']} failed tests")
+    return reward
 
 
-def _content(name: str, entry: Entry, limit: int, too_large: Reason) -> bytes:
-    if entry.kind != "file":
-        raise Refused(Reason.REWARD_NOT_REGULAR, f"{name} is a {entry.kind}, expected a regular file")
-    if entry.size > limit or entry.truncated:
-        raise Refused(too_large, f"{name} has {entry.size} bytes, at most {limit} are accepted")
-    return entry.data
+def _read_text(entry: Entry, tests: Mapping[str, int] | None) -> Reward:
+    _check_size(entry, TEXT, TEXT_BYTES, Reason.REWARD_MALFORMED)
+    found = _TEXT.fullmatch(entry.data)
+    if found is None:
+        _refuse(f"{TEXT} holds {entry.data!r}, expected a decimal number in 0..1 and at most one newline")
+    return Reward(float(found[1]), "txt", entry.data.decode("ascii"), entry.mtime, {}, tests)
 
 
-def _from_txt(raw: bytes) -> float:
-    match = _TXT.fullmatch(raw)
-    if match is None:
-        raise Refused(Reason.REWARD_MALFORMED, f"reward.txt holds {raw!r}, expected a number from 0 to 1")
-    return float(match[1])
+def _read_json(entry: Entry, tests: Mapping[str, int] | None) -> Reward:
+    document = _parse(entry, JSON, JSON_BYTES, Reason.REWARD_MALFORMED)
+    if not isinstance(document, dict) or not document:
+        _refuse(f"{JSON} is not an object with at least one member")
+    for name, value in document.items():
+        if not isinstance(value, float):
+            _refuse(f"{JSON}: member {name!r} is not a number")
+        if not name.isprintable():  # lone surrogates as well, which no record could carry
+            _refuse(f"{JSON}: member {name!r} has letters that cannot be printed")
+    scored = [document["reward"]] if "reward" in document else list(document.values())
+    if any(not 0 <= value <= 1 for value in scored):
+        _refuse(f"{JSON}: a scored number is outside 0..1: {scored}")
+    value = math.fsum(scored) / len(scored) + 0.0  # no negative zero
+    others = {name: number for name, number in document.items() if name != "reward"}
+    return Reward(value, "json", entry.data.decode(), entry.mtime, others, tests)
 
 
-def _from_json(raw: bytes) -> tuple[float, Mapping[str, float]]:
-    members = _parse("reward.json", raw, Reason.REWARD_MALFORMED)
-    for name, member in members.items():
-        if isinstance(member, bool) or not isinstance(member, int | float) or not _is_finite(member):
-            raise Refused(Reason.REWARD_MALFORMED, f"reward.json: {name[:80]!r} is not a finite number")
-    if not members:
-        raise Refused(Reason.REWARD_MALFORMED, "reward.json is an empty object")
-    if "reward" in members:
-        value = float(members.pop("reward"))
-    else:
-        value = math.fsum(members.values()) / len(members)
-    if not 0 <= value <= 1:
-        raise Refused(Reason.REWARD_MALFORMED, f"reward.json: the reward is {value:g}, expected 0 to 1")
-    return value, {name: float(member) for name, member in members.items()}
-
-
-def _count_tests(raw: bytes) -> dict[str, int]:
-    """Count the report's tests by status (CTRF: `results.tests[].status`)."""
-    results = _parse("ctrf.json", raw, Reason.REPORT_MALFORMED).get("results")
-    tests = results.get("tests") if isinstance(results, dict) else None
-    if not isinstance(tests, list) or len(tests) > MAX_TESTS:
-        raise Refused(Reason.REPORT_MALFORMED, "ctrf.json has no list results.tests")
-    counts = dict.fromkeys(STATUSES, 0)
-    for test in tests:
+def _read_report(entry: Entry) -> Mapping[str, int]:
+    """Count the tests of a CTRF report by status; a failure that only its summary admits counts too."""
+    document = _parse(entry, REPORT, REPORT_BYTES, Reason.REPORT_MALFORMED)
+    results = document.get("results") if isinstance(document, dict) else None
+    summary, tests = (results.get("summary"), results.get("tests")) if isinstance(results, dict) else (None, None)
+    if not isinstance(summary, dict) or not isinstance(tests, list):
+        raise Refused(Reason.REPORT_MALFORMED, f"{REPORT} has no object results.summary or no array results.tests")
+    counts = Counter(dict.fromkeys(STATUSES, 0))
+    for at, test in enumerate(tests):
         status = test.get("status") if isinstance(test, dict) else None
-        if not isinstance(status, str) or status not in counts:
-            raise Refused(Reason.REPORT_MALFORMED, f"ctrf.json: a test's status is {str(status)[:40]!r}")
+        if not isinstance(status, str) or status not in STATUSES:
+            raise Refused(Reason.REPORT_MALFORMED, f"{REPORT}: test {at} has no status among {', '.join(STATUSES)}")
         counts[status] += 1
-    return counts
+    failed = summary.get("failed")
+    if not isinstance(failed, float) or failed < 0 or not failed.is_integer():
+        raise Refused(Reason.REPORT_MALFORMED, f"{REPORT}: results.summary.failed is not a count")
+    counts["failed"] = max(counts["failed"], int(failed))
+    return dict(counts)
 
 
-def _parse(name: str, raw: bytes, reason: Reason) -> dict[str, Any]:
-    """Parse strict JSON: UTF-8 without BOM, one object, no duplicate names, no NaN or Infinity, no huge number."""
+def _parse(entry: Entry, name: str, limit: int, reason: Reason) -> Any:  # noqa: ANN401 - any JSON value
+    """Parse strict JSON: UTF-8 without a mark, no duplicate keys, no NaN or Infinity, every number a finite float.
 
-    def refuse(what: str) -> NoReturn:
-        raise Refused(reason, f"{name} {what}")
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        members = dict(pairs)
-        if len(members) < len(pairs):
-            refuse("has a name twice in one object")
-        return members
-
+    Raises Refused(`reason`).
+    """
+    _check_size(entry, name, limit, reason)
     try:
-        document = json.loads(
-            raw.decode(), object_pairs_hook=unique, parse_constant=lambda word: refuse(f"holds {word}")
+        return json.loads(
+            entry.data.decode(),
+            object_pairs_hook=_object,
+            parse_constant=_number,
+            parse_float=_number,
+            parse_int=_number,
         )
-    except (ValueError, RecursionError) as error:  # ValueError: not UTF-8, not JSON, too many digits
-        refuse(f"is not JSON: {str(error)[:120]}")
-    if not isinstance(document, dict):
-        refuse(f"holds a {type(document).__name__}, expected an object")
-    return document
+    except (ValueError, RecursionError) as error:
+        raise Refused(reason, f"{name} is not strict JSON: {error}") from error
 
 
-def _is_finite(number: float) -> bool:
-    try:
-        return math.isfinite(number)
-    except OverflowError:  # an integer beyond any float
-        return False
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise ValueError("an object names a member twice")
+    return made
+
+
+def _number(literal: str) -> float:
+    value = float(literal) if len(literal) <= _NUMBER_LETTERS else math.inf
+    if not math.isfinite(value):
+        raise ValueError(f"number {literal[:_NUMBER_LETTERS]!r} is not finite or too long")
+    return value
+
+
+def _check_size(entry: Entry, name: str, limit: int, reason: Reason) -> None:
+    if entry.size > limit or entry.truncated:
+        raise Refused(reason, f"{name} has {entry.size} bytes, at most {limit} are accepted")
+
+
+def _refuse(message: str) -> NoReturn:
+    raise Refused(Reason.REWARD_MALFORMED, message)

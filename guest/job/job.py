@@ -24,10 +24,11 @@ from guest.reason import Reason
 from guest.tasks.budgets import Budget
 from guest.tasks.task import Task
 from guest.trial.agent import Agent
+from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.holder import HolderImage
 from guest.trial.image import ImageFailure, ResolvedImage
-from guest.trial.lifecycle import Trial, TrialPlan
+from guest.trial.lifecycle import Trial
 from guest.trial.record import AgentIdentity, TrialRecord, write_json
 from guest.trial.slot import Slot
 

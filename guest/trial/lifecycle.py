@@ -6,88 +6,30 @@ while paused → remove and prove. Whatever happens, the container is removed an
 
 from __future__ import annotations
 
-import datetime
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
-from guest.tasks.budgets import Budget
-from guest.tasks.task import Task
 from guest.trial import container, verifier
 from guest.trial.agent import Agent
-from guest.trial.cgroup import MemoryUse, Throttling
 from guest.trial.container import ContainerSpec
+from guest.trial.course import Course, TrialPlan
 from guest.trial.engine import Engine, engine_call
 from guest.trial.environment import Environment
 from guest.trial.exec import ExecResult, run_exec
 from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.outcome import Ending, Outcome, ending_for
-from guest.trial.record import (
-    AgentIdentity,
-    Container,
-    Cpu,
-    Grading,
-    ImageIdentity,
-    Log,
-    Memory,
-    TrialRecord,
-    Wall,
-    write_json,
-    write_log,
-)
+from guest.trial.record import Grading, TrialRecord, write_json, write_log
 from guest.trial.reward import Reward, read_reward
 from guest.trial.slot import Slot
 from guest.trial.verifier import Place
 
 AGENT_LOG_KEEP_BYTES = 1 << 20
 Phase = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class TrialPlan:
-    """What one trial is: a task, its budget and image, which repetition (from 1), and where its files go.
-
-    A trial whose image could not be had is run all the same: its record says so.
-    """
-
-    run_id: str
-    task: Task
-    budget: Budget
-    image: ResolvedImage | ImageFailure
-    repetition: int
-    directory: Path
-
-    @property
-    def trial_id(self) -> str:
-        """Give the trial's name, also that of its directory."""
-        return f"{self.task.task_id}__r{self.repetition}"
-
-
-@dataclass
-class _Course:
-    """What is known so far of a running trial."""
-
-    began: float = field(default_factory=time.monotonic)
-    started_at: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
-    container_id: str | None = None
-    holder_id: str | None = None
-    agent_wall: float | None = None
-    verifier_wall: float | None = None
-    cpu_start: float = 0.0
-    agent_cpu: float | None = None
-    verifier_cpu: float | None = None
-    cpu_final: bool = False
-    throttling: Throttling = field(default_factory=lambda: Throttling(None, None))
-    memory: MemoryUse = field(default_factory=lambda: MemoryUse(None, None))
-    running_at_end: bool | None = None
-    removed: bool = True
-    grading: Grading | None = None
-    logs: list[Log] = field(default_factory=list)
 
 
 class Trial:
@@ -100,7 +42,7 @@ class Trial:
         self._plan = plan
         self._agent = agent
         self._stop = stop
-        self._course = _Course()
+        self._course = Course()
 
     def run(self, phase: Phase = lambda _: None) -> TrialRecord:
         """Run the trial; `phase` is told each state it enters.
@@ -110,30 +52,34 @@ class Trial:
         """
 
         def enter(state: str) -> None:
-            write_json(self._plan.directory / "state.json", {"state": state})
+            write_json(self._plan.directory / "state.json", {"state": state}, durable=False)
             phase(state)
 
-        course = self._course
         enter("starting")
         try:
             ending = self._attempt(enter)
         finally:
-            try:
-                if course.container_id is not None:
-                    course.removed = False
-                    container.remove(self._engine, course.container_id)
-                    course.removed = True
-            finally:
-                if course.holder_id is not None:
-                    self._slot.holder(network=self._needs_network).reset()
-        record = self._record(ending)
+            self._end()
+        record = self._course.record(self._plan, self._agent, self._slot, ending)
         write_json(self._plan.directory / "record.json", record)
         enter("done")
         return record
 
-    @property
-    def _needs_network(self) -> bool:
-        return self._plan.budget.network != "none"
+    def _end(self) -> None:
+        """Take the final readings if nobody has, remove the container, put the slot's shared files back."""
+        course = self._course
+        try:
+            if course.container_id is not None:
+                course.removed = False
+                if not course.cpu_final:
+                    # A figure that cannot be read any more is recorded as not final; the container must go regardless.
+                    with suppress(EnvironmentFault):
+                        self._stand_still(course.container_id)
+                container.remove(self._engine, course.container_id)
+                course.removed = True
+        finally:
+            if course.holder_id is not None:
+                self._slot.holder(network=self._plan.needs_network).reset()
 
     def _attempt(self, enter: Phase) -> Ending:
         """Go through the phases; turn what stops them into an ending."""
@@ -147,10 +93,11 @@ class Trial:
             enter("agent")
             agent_ran = True
             failure = self._agent_phase(place)
-            if failure is None:
-                enter("verifying")
-                failure = self._prepare_verifier(place)
-            return failure or self._verify(place)
+            if failure is not None:
+                return failure
+            enter("verifying")
+            self._prepare_verifier(place)
+            return self._verify(place)
         except EvalguestError as error:
             if error.reason is Reason.INTERRUPTED:
                 raise
@@ -160,7 +107,7 @@ class Trial:
         """Create, check and start the container; take the CPU baseline."""
         plan, course = self._plan, self._course
         definition = plan.task.definition
-        holder = self._slot.holder(network=self._needs_network)
+        holder = self._slot.holder(network=self._plan.needs_network)
         holder.set_network(connected=plan.budget.network in ("agent", "both"))
         course.holder_id = holder.container_id
         workdir = definition.workdir or image.workdir
@@ -177,7 +124,7 @@ class Trial:
             cgroup_parent=self._slot.cgroup.parent,
         )
         course.container_id, inspection = container.create(self._engine, spec)
-        write_json(plan.directory / "inspect.json", _essence(inspection))
+        write_json(plan.directory / "inspect.json", _essence(inspection), durable=False)
         container.start(self._engine, course.container_id)
         course.cpu_start = self._cpu()
         return Place(self._engine, course.container_id, workdir, self._stop)
@@ -241,14 +188,12 @@ class Trial:
         if failure is None and not container.is_running(self._engine, place.container_id):
             failure = ending_for(Reason.CONTAINER_ENDED, "PID 1 of the task container ended during the agent phase")
         course.agent_cpu = self._cpu_since_start()
-        if failure is not None:
-            self._stand_still(place)
         return failure
 
-    def _prepare_verifier(self, place: Place) -> Ending | None:
+    def _prepare_verifier(self, place: Place) -> None:
         """Close the agent phase for good and bring the verifier's inputs to a proved state."""
         budget = self._plan.budget
-        holder = self._slot.holder(network=self._needs_network)
+        holder = self._slot.holder(network=self._plan.needs_network)
         isolated = budget.isolation == "isolated"
         if isolated or budget.network == "agent":
             holder.set_network(connected=False)
@@ -257,14 +202,13 @@ class Trial:
         verifier.upload_tests(place, self._plan.task)
         if budget.network in ("verifier", "both"):
             holder.set_network(connected=True)
-        return None
 
     def _verify(self, place: Place) -> Ending:
         """Run the tests and read the reward from the frozen container."""
         course = self._course
         result = verifier.run_tests(place, self._plan.task, self._plan.budget)
         course.verifier_wall = result.seconds
-        running = self._stand_still(place)
+        running = self._stand_still(place.container_id)
         entries = verifier.read_results(place)
         for path in ("test-stdout.txt", "reward.txt", "reward.json", "ctrf.json"):
             entry = entries.get(path)
@@ -289,21 +233,21 @@ class Trial:
         course.grading = _grading(result, reward)
         return Ending(Outcome.PASSED if reward.value == 1 else Outcome.FAILED, reward.value)
 
-    def _stand_still(self, place: Place) -> bool:
+    def _stand_still(self, container_id: str) -> bool:
         """Pause the container and take the final readings; say whether it still ran."""
         course, cgroup = self._course, self._slot.cgroup
-        course.running_at_end = container.is_running(self._engine, place.container_id)
+        course.running_at_end = container.is_running(self._engine, container_id)
         if course.running_at_end:
             with engine_call("pause the container"):
-                self._engine.api.pause(place.container_id)
+                self._engine.api.pause(container_id)
         total = self._cpu_since_start()
         course.cpu_final = total is not None
-        if total is not None and course.agent_cpu is None:
+        if total is not None and course.verifier_wall is None:
             course.agent_cpu = total
-        elif total is not None and course.verifier_wall is not None and course.agent_cpu is not None:
+        elif total is not None and course.agent_cpu is not None:
             course.verifier_cpu = max(0.0, total - course.agent_cpu)
-        course.memory = cgroup.memory(place.container_id)
-        course.throttling = cgroup.throttling(place.container_id)
+        course.memory = cgroup.memory(container_id)
+        course.throttling = cgroup.throttling(container_id)
         return course.running_at_end
 
     def _cpu(self) -> float:
@@ -334,57 +278,6 @@ class Trial:
         if error.reason is Reason.ENGINE_TIMEOUT:
             return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
         return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
-
-    def _record(self, ending: Ending) -> TrialRecord:
-        plan, course = self._plan, self._course
-        overhead = time.monotonic() - course.began - (course.agent_wall or 0) - (course.verifier_wall or 0)
-        return TrialRecord(
-            run_id=plan.run_id,
-            trial_id=plan.trial_id,
-            task_id=plan.task.task_id,
-            repetition=plan.repetition,
-            agent=AgentIdentity(kind=self._agent.kind, sha256=self._agent.sha256),
-            tree_digest=plan.task.tree_digest,
-            image=_identity(plan.image),
-            isolation=plan.budget.isolation,
-            network=plan.budget.network,
-            gateway_filtered=self._slot.gateway_filtered if self._needs_network else None,
-            outcome=ending.outcome,
-            reason_code=ending.reason,
-            message=ending.message,
-            reward=ending.reward,
-            grading=course.grading,
-            started_at=course.started_at,
-            cpu=Cpu(
-                agent_budget_sec=plan.budget.agent_cpu_sec,
-                verifier_budget_sec=plan.budget.verifier_cpu_sec,
-                agent_sec=course.agent_cpu,
-                verifier_sec=course.verifier_cpu,
-                source=self._slot.cgroup.source,
-                final=course.cpu_final,
-                throttled_periods=course.throttling.periods,
-                throttled_sec=course.throttling.seconds,
-            ),
-            wall=Wall(agent_sec=course.agent_wall, verifier_sec=course.verifier_wall, overhead_sec=max(0.0, overhead)),
-            memory=Memory(
-                limit_bytes=plan.task.definition.memory_mb << 20,
-                peak_bytes=course.memory.peak_bytes,
-                oom_kills=course.memory.oom_kills,
-            ),
-            container=Container(
-                container_id=course.container_id,
-                holder_id=course.holder_id,
-                running_at_end=course.running_at_end,
-                removed=course.removed,
-            ),
-            logs=tuple(course.logs),
-        )
-
-
-def _identity(image: ResolvedImage | ImageFailure) -> ImageIdentity | None:
-    if isinstance(image, ImageFailure):
-        return None
-    return ImageIdentity(ref=image.ref, image_id=image.image_id, kind=image.kind, source=image.source, note=image.note)
 
 
 def _grading(result: ExecResult, reward: Reward) -> Grading:

@@ -127,26 +127,31 @@ class TrialRecord(_Closed):
     logs: tuple[Log, ...]
 
 
-def write_json(path: Path, document: BaseModel | Mapping[str, Any]) -> None:
-    """Write one JSON document durably (sorted keys, no NaN), replacing the file only when the new one is whole."""
+def write_json(path: Path, document: BaseModel | Mapping[str, Any], *, durable: bool = True) -> None:
+    """Write one JSON document (sorted keys, no NaN), replacing the file only when the new one is whole.
+
+    A `durable` document survives a power cut; the others only have to survive the death of the process.
+    """
     body = document.model_dump(mode="json") if isinstance(document, BaseModel) else document
-    write_bytes(path, json.dumps(body, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n")
-
-
-def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` by temporary file, fsync and rename, the directory synced as well."""
+    data = json.dumps(body, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         with temporary.open("wb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    descriptor = os.open(path.parent, os.O_RDONLY)
+    if durable:
+        _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

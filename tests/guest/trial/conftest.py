@@ -12,11 +12,12 @@ import pytest
 from guest.tasks.budgets import Budget
 from guest.tasks.task import Task
 from guest.trial.agent import Agent
+from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.environment import Environment
 from guest.trial.holder import HolderImage
 from guest.trial.image import ImageFailure, ResolvedImage
-from guest.trial.lifecycle import Trial, TrialPlan
+from guest.trial.lifecycle import Trial
 from guest.trial.record import TrialRecord
 from guest.trial.slot import Slot
 

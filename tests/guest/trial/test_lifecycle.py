@@ -10,10 +10,11 @@ from guest.errors import Refused
 from guest.reason import Reason
 from guest.tasks.task import Task
 from guest.trial.agent import NopAgent, OracleAgent
+from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.environment import CommandTimeout, Environment
 from guest.trial.image import ImageFailure
-from guest.trial.lifecycle import Trial, TrialPlan
+from guest.trial.lifecycle import Trial
 from guest.trial.outcome import Outcome
 from guest.trial.slot import Slot
 from tests.guest.trial.conftest import RunTrial, Script

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     LOCK_MALFORMED = "lock_malformed", "A lock file is not in its closed form."
     NO_SPACE = "no_space", "The disk has too little room for this step."
     INTERRUPTED = "interrupted", "The run was stopped before its end."
+    INTERNAL_FAULT = "internal_fault", "A fault of this program, not of what it was given."
 
     # --- tasks and the cache
     TASK_UNKNOWN = "task_unknown", "The cache has no task of that name."

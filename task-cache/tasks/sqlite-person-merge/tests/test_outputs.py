@@ -145,7 +145,7 @@ def check(shop, tmp_path):
     for table, rows_wanted in want.items():
         got = rows(db, table)
         assert len(got) == len(set(got)), f"{table}: the same row twice"
-        assert set(got) == rows_wanted, table
+        assert sorted(map(repr, set(got) ^ rows_wanted))[:3] == [], table
     with pytest.raises(sqlite3.IntegrityError):
         db.execute("INSERT INTO contact SELECT 'fax', 'x', id FROM person LIMIT 1")
     db.rollback()

@@ -54,44 +54,48 @@ def read_reward(entries: Mapping[str, Entry]) -> Reward:
     for name in (TEXT, JSON, REPORT):
         if name in entries and entries[name].kind != "file":
             raise Refused(Reason.REWARD_NOT_REGULAR, f"{name} is a {entries[name].kind}, expected a regular file")
-    text, document, report = (entries.get(name) for name in (TEXT, JSON, REPORT))
-    if text is not None and document is not None:
+    if TEXT in entries and JSON in entries:
         raise Refused(Reason.REWARD_AMBIGUOUS, f"there are both {TEXT} and {JSON}, expected one of them")
-    tests = None if report is None else _read_report(report)
-    if text is not None:
-        reward = _read_text(text, tests)
-    elif document is not None:
-        reward = _read_json(document, tests)
+    source: Literal["txt", "json"]
+    others: Mapping[str, float] = {}
+    if TEXT in entries:
+        source, entry = "txt", entries[TEXT]
+        value = _read_text(entry)
+    elif JSON in entries:
+        source, entry = "json", entries[JSON]
+        value, others = _read_json(entry)
     else:
         raise Refused(Reason.REWARD_MISSING, f"there is neither {TEXT} nor {JSON}")
-    if reward.value == 1 and tests is not None and tests["failed"]:
+    tests = _read_report(entries[REPORT]) if REPORT in entries else None
+    if value == 1 and tests is not None and tests["failed"]:
         raise Refused(Reason.REWARD_CONFLICT, f"the reward is 1, but {REPORT} has {tests['failed']} failed tests")
-    return reward
+    return Reward(value, source, entry.data.decode(), entry.mtime, others, tests)
 
 
-def _read_text(entry: Entry, tests: Mapping[str, int] | None) -> Reward:
+def _read_text(entry: Entry) -> float:
     _check_size(entry, TEXT, TEXT_BYTES, Reason.REWARD_MALFORMED)
     found = _TEXT.fullmatch(entry.data)
     if found is None:
         _refuse(f"{TEXT} holds {entry.data!r}, expected a decimal number in 0..1 and at most one newline")
-    return Reward(float(found[1]), "txt", entry.data.decode("ascii"), entry.mtime, {}, tests)
+    return float(found[1])
 
 
-def _read_json(entry: Entry, tests: Mapping[str, int] | None) -> Reward:
+def _read_json(entry: Entry) -> tuple[float, Mapping[str, float]]:
+    """Give the reward and the members that are only recorded."""
     document = _parse(entry, JSON, JSON_BYTES, Reason.REWARD_MALFORMED)
     if not isinstance(document, dict) or not document:
         _refuse(f"{JSON} is not an object with at least one member")
     for name, value in document.items():
         if not isinstance(value, float):
-            _refuse(f"{JSON}: member {name!r} is not a number")
-        if not name.isprintable():  # lone surrogates as well, which no record could carry
-            _refuse(f"{JSON}: member {name!r} has letters that cannot be printed")
+            _refuse(f"{JSON}: member {name[:60]!r} is not a number")
+        if not name.isprintable():  # a lone surrogate too, which no record could carry
+            _refuse(f"{JSON}: member {name[:60]!r} has letters that cannot be printed")
     scored = [document["reward"]] if "reward" in document else list(document.values())
-    if any(not 0 <= value <= 1 for value in scored):
-        _refuse(f"{JSON}: a scored number is outside 0..1: {scored}")
-    value = math.fsum(scored) / len(scored) + 0.0  # no negative zero
-    others = {name: number for name, number in document.items() if name != "reward"}
-    return Reward(value, "json", entry.data.decode(), entry.mtime, others, tests)
+    odd = [value for value in scored if not 0 <= value <= 1]
+    if odd:
+        _refuse(f"{JSON}: {odd[0]} is outside 0..1")
+    others = {name: value for name, value in document.items() if name != "reward"}
+    return math.fsum(scored) / len(scored) + 0.0, others  # + 0.0: no negative zero
 
 
 def _read_report(entry: Entry) -> Mapping[str, int]:
@@ -129,7 +133,7 @@ def _parse(entry: Entry, name: str, limit: int, reason: Reason) -> Any:  # noqa:
             parse_int=_number,
         )
     except (ValueError, RecursionError) as error:
-        raise Refused(reason, f"{name} is not strict JSON: {error}") from error
+        raise Refused(reason, f"{name} is not strict JSON: {str(error)[:200]}") from error
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

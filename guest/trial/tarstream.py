@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from guest.errors import Refused
 from guest.reason import Reason
@@ -21,7 +21,7 @@ from guest.trial.ustar import Kind, MalformedError
 class TarFile:
     """A regular file to upload: its content and permission bits."""
 
-    data: bytes
+    data: bytes = field(repr=False)
     mode: int = 0o644
 
 
@@ -47,7 +47,7 @@ class Entry:
     mode: int
     size: int
     mtime: int
-    data: bytes = b""
+    data: bytes = field(default=b"", repr=False)
     sha256: str = ""
     truncated: bool = False
     link_target: str | None = None

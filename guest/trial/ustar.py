@@ -65,11 +65,17 @@ def is_pax(block: bytes) -> bool:
 
 
 def declared_size(block: bytes) -> int:
-    """Check a header block's magic and checksum and give its size field. Raises MalformedError."""
+    """Check a header block's magic, checksum and every number, and give its size field. Raises MalformedError."""
     if block[257:265] != _MAGIC:
         raise MalformedError(f"magic {block[257:265]!r}, expected {_MAGIC!r}: not a header the engine writes")
     if _octal(block[148:156]) != _checksum(block):
         raise MalformedError("the header's checksum is wrong")
+    mode, user, group, mtime = block[100:108], block[108:116], block[116:124], block[136:148]
+    devices = [field for field in (block[329:337], block[337:345]) if any(field)]  # left empty where there is none
+    for number in (mode, user, group, mtime, *devices):
+        _octal(number)
+    if any(block[500:]):
+        raise MalformedError("the header's last 12 bytes are not zero")
     return _octal(block[124:136])
 
 

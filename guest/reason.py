@@ -23,6 +23,7 @@ class Reason(StrEnum):
     ENGINE_UNAVAILABLE = "engine_unavailable", "No container engine answers on its Unix socket."
     ENGINE_FAULT = "engine_fault", "The container engine refused or broke off a call."
     ENGINE_TIMEOUT = "engine_timeout", "The container engine did not answer in time."
+    ENGINE_UNSUITABLE = "engine_unsuitable", "The container engine does not do what this runner relies on."
     TOOL_MISSING = "tool_missing", "A program this step needs is not installed."
     TOOL_FAILED = "tool_failed", "A program this step runs ended with an error."
     NETWORK_UNAVAILABLE = "network_unavailable", "A host this step needs could not be reached."

@@ -197,9 +197,10 @@ class Trial:
         isolated = budget.isolation == "isolated"
         if isolated or budget.network == "agent":
             holder.set_network(connected=False)
-        verifier.clean_up_after_agent(place, isolated=isolated)
+        if isolated:
+            verifier.end_agent_processes(place)
         self._course.agent_cpu = self._cpu_since_start()
-        verifier.upload_tests(place, self._plan.task)
+        verifier.replace_inputs(place, self._plan.task)
         if budget.network in ("verifier", "both"):
             holder.set_network(connected=True)
 
@@ -275,8 +276,6 @@ class Trial:
             return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
         if not state["Running"]:
             return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended by itself ({error.message})")
-        if error.reason is Reason.ENGINE_TIMEOUT:
-            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
         return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
 
 

@@ -1,7 +1,7 @@
 """The verifier phase: from the end of the agent's turn to a reward.
 
 The agent was root in the container the verifier runs in, so nothing there is believed: its processes are ended and the
-engine's process list must agree, the verifier's directories are removed and made anew, the tests are uploaded and read
+engine's process list must agree, the engine itself empties the verifier's directories, the tests are uploaded and read
 back, and the reward is read from a container that stands still. What cannot be proved is scored 0.
 """
 
@@ -20,13 +20,14 @@ from guest.trial import container
 from guest.trial.engine import Engine, engine_call
 from guest.trial.exec import ExecResult, run_exec
 from guest.trial.tarstream import Entry, TarFile, TarLimits, pack, unpack
+from guest.trial.ustar import BLOCK
 
-CLEANING_SEC = 60
+KILL_SEC = 60
 PLAIN_PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-# `kill -9 -1` spares PID 1 and the shell itself. Killing and cleaning share one exec, and the process list is read
-# after it, so that a shell or rm the agent has replaced cannot leave anything behind either.
-_KILL = "kill -9 -1; "
-_CLEAN = "rm -rf /tests /solution /logs/verifier"
+# Spares PID 1 and the shell itself. The process list is read after it, so that a shell the agent has replaced cannot
+# leave anything behind either.
+KILL_ALL = ["/bin/sh", "-c", "kill -9 -1"]
+CANARY = ".evalguest-canary"
 READ_BACK = TarLimits(total_bytes=256 << 20, entries=20_000, keep_bytes=0)
 RESULTS = TarLimits(total_bytes=64 << 20, entries=4096, keep_bytes=1 << 20)
 _TEST_COMMAND = "(/tests/test.sh) > /logs/verifier/test-stdout.txt 2>&1"
@@ -42,41 +43,35 @@ class Place:
     stop: threading.Event
 
 
-def clean_up_after_agent(place: Place, *, isolated: bool) -> None:
-    """Remove the verifier's inputs; when `isolated`, end every process but PID 1 and prove it.
+def end_agent_processes(place: Place) -> None:
+    """End every process but PID 1 and prove it by the engine's process list.
 
-    Raises Refused(AGENT_LEFT_PROCESSES or VERIFIER_INPUTS_UNCLEAN), EnvironmentFault for engine errors.
+    Raises Refused(AGENT_LEFT_PROCESSES), EnvironmentFault for engine errors.
     """
-    left: list[str] = []
     for _ in range(3):
-        script = (_KILL if isolated else "") + _CLEAN
-        result = run_exec(
+        run_exec(
             place.engine,
             place.container_id,
-            ["/bin/sh", "-c", script],
-            seconds=CLEANING_SEC,
+            KILL_ALL,
+            seconds=KILL_SEC,
             stop=place.stop,
             user="0",
             workdir="/",
             env=PLAIN_PATH,
-            keep=4096,
+            keep=0,
         )
-        if not isolated:
-            break
         left = container.live_processes(place.engine, place.container_id)
         if not left:
-            break
-    if left:
-        raise Refused(Reason.AGENT_LEFT_PROCESSES, f"after three kills {len(left)} processes live on: {left[0][:200]}")
-    if result.exit_code != 0:
-        said = result.output.decode(errors="replace").strip()[-500:]
-        raise Refused(Reason.VERIFIER_INPUTS_UNCLEAN, f"the verifier's directories could not be removed: {said}")
+            return
+    raise Refused(Reason.AGENT_LEFT_PROCESSES, f"after three kills {len(left)} processes live on: {left[0][:200]}")
 
 
-def upload_tests(place: Place, task: Task) -> None:
-    """Upload the task's tests and prove by reading back that `/tests` holds them and nothing else.
+def replace_inputs(place: Place, task: Task) -> None:
+    """Empty `/tests`, `/solution` and `/logs/verifier`, upload the tests, and prove it by reading `/tests` back.
 
-    Raises Refused(VERIFIER_INPUTS_UNCLEAN), EnvironmentFault for engine errors.
+    No program of the container takes part: one tar stream makes the engine itself remove what is there (see
+    `_emptied`). Raises Refused(VERIFIER_INPUTS_UNCLEAN, or ENGINE_UNSUITABLE for an engine that keeps what it should
+    replace), EnvironmentFault for engine errors.
     """
     tests = {
         path: TarFile(file.data, 0o755 if file.executable or path == "test.sh" else 0o644)
@@ -84,24 +79,44 @@ def upload_tests(place: Place, task: Task) -> None:
     }
     # A verifier that runs as another user must be able to write its results.
     results_mode = 0o755 if task.definition.verifier_user in (None, "root", "0") else 0o777
-    data = pack(
-        {f"tests/{path}": file for path, file in tests.items()},
-        {"tests": 0o755, "logs": 0o755, "logs/verifier": results_mode},
+    data = _one_after_another(
+        pack({}, {"logs": 0o755}),
+        *_emptied("logs/verifier", results_mode),
+        *_emptied("solution", 0o755),
+        *_emptied("tests", 0o755),
+        pack({f"tests/{path}": file for path, file in tests.items()}),
     )
     with engine_call("upload the tests"):
         place.engine.api.put_archive(place.container_id, "/", data)
     found = {path: entry.sha256 for path, entry in _read(place, "/tests", READ_BACK).items() if entry.kind != "dir"}
     wanted = {path: hashlib.sha256(file.data).hexdigest() for path, file in tests.items()}
+    if CANARY in found:
+        raise Refused(Reason.ENGINE_UNSUITABLE, "the engine merged an upload into a directory it should have replaced")
     if found != wanted:
         odd = sorted(path for path in found.keys() | wanted.keys() if found.get(path) != wanted.get(path))
         raise Refused(
             Reason.VERIFIER_INPUTS_UNCLEAN, f"/tests does not hold exactly the task's tests: {odd[:5]} differ"
         )
-    results = _read(place, "/logs/verifier", READ_BACK)
-    if set(results) != {""} or results[""].kind != "dir":
-        raise Refused(
-            Reason.VERIFIER_INPUTS_UNCLEAN, f"/logs/verifier is not an empty directory: {sorted(results)[:5]}"
-        )
+
+
+def _emptied(path: str, mode: int) -> list[bytes]:
+    """Give archives that, extracted one after the other, leave an empty directory whatever stood at `path` before.
+
+    Extraction merges a directory into a directory but replaces anything else: a file in place of the directory removes
+    it with all it holds, a directory in place of the file stands empty, and a link is replaced, not followed. The
+    canary written first must be gone with the rest.
+    """
+    return [
+        pack({f"{path}/{CANARY}": TarFile(b"")}, {path: mode}),
+        pack({path: TarFile(b"")}),
+        pack({}, {path: mode}),
+    ]
+
+
+def _one_after_another(*archives: bytes) -> bytes:
+    """Join archives into one; each ends with two blocks of zeros, of which only the last pair stays."""
+    end = bytes(2 * BLOCK)
+    return b"".join(archive.removesuffix(end) for archive in archives) + end
 
 
 def run_tests(place: Place, task: Task, budget: Budget) -> ExecResult:

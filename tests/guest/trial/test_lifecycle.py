@@ -206,15 +206,11 @@ def test_a_surviving_process_is_ended_before_the_tests_arrive(run_trial: RunTria
     assert (record.outcome, record.reward) == (Outcome.FAILED, 0.0)
 
 
-def test_sabotaged_cleaning_is_found(run_trial: RunTrial) -> None:
-    plant = "mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; printf '#!/bin/sh\\nexit 0\\n' > /bin/rm"
-    record = run_trial(make_task(test="exit 0"), plant)
-    assert (record.outcome, record.reward, record.reason_code) == (
-        Outcome.AGENT_ERROR,
-        0.0,
-        Reason.VERIFIER_INPUTS_UNCLEAN,
-    )
-    assert "reward.txt" in record.message
+def test_cleaning_needs_no_program_of_the_container(run_trial: RunTrial) -> None:
+    sabotage = "for p in rm mkdir unlink rmdir mv; do printf '#!/bin/sh\\nexit 0\\n' > /bin/$p; done"
+    plant = f"mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; {sabotage}"
+    record = run_trial(make_task(test="ls -la /logs/verifier /tests; exit 0"), plant)
+    assert (record.outcome, record.reward, record.reason_code) == (Outcome.REWARD_ERROR, 0.0, Reason.REWARD_MISSING)
 
 
 def test_a_shell_that_starts_a_daemon_when_cleaning_is_found(run_trial: RunTrial) -> None:

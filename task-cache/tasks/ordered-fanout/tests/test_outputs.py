@@ -6,6 +6,7 @@ import random
 import select
 import signal
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 FANOUT = "/app/fanout"
 PATIENCE = 10  # seconds after which a job gives up waiting for another; nobody waits that long if all is well
+NOBODY = 65534  # fanout runs as this user, who cannot write a verdict
 PRELUDE = f"""
 wait_for() {{
   local i
@@ -25,9 +27,12 @@ wait_for() {{
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def shop(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as name:
+        os.chown(name, NOBODY, NOBODY)
+        monkeypatch.chdir(name)
+        yield Path(name)
+        monkeypatch.chdir("/")
 
 
 def job(shop, body):
@@ -38,14 +43,14 @@ def job(shop, body):
     return str(path)
 
 
-def launch(slots, *command, lines=b"", **extra):
+def launch(slots, *command, lines=b""):
     source = Path("list")
     source.write_bytes(lines)
-    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+    environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/nonexistent", "LANG": "C.UTF-8"}
     with source.open("rb") as stdin:
         return subprocess.Popen(
             [FANOUT, str(slots), *command], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            env=environment, start_new_session=True, **extra,
+            env=environment, start_new_session=True, user=NOBODY, group=NOBODY, extra_groups=[],
         )
 
 
@@ -171,7 +176,7 @@ def test_environment_input_and_errors_of_a_job(shop):
     body = 'cat; echo "$FANOUT_JOB $FANOUT_ATTEMPT $HOME"; echo "complaint $1" >&2; [ "$(ps -o pgid= -p $$ | tr -d " ")" = $$ ]'
     code, out, err = run(2, job(shop, body), lines=numbers(3))
     assert code == 0
-    assert out == b"1 1 /root\n2 1 /root\n3 1 /root\n"
+    assert out == b"1 1 /nonexistent\n2 1 /nonexistent\n3 1 /nonexistent\n"
     assert sorted(err.split(b"\n")) == [b"", b"complaint 1", b"complaint 2", b"complaint 3"]
 
 

@@ -3,11 +3,20 @@
 import binascii
 import random
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
 
 HARBOUR_SEED = 20260301
+NOBODY = 65534  # the decoder runs as this user, who can neither read the tests nor write a verdict
+
+
+@pytest.fixture
+def tmp_path():
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def frame(sequence, payload):
@@ -228,7 +237,10 @@ def damaged(rng, frames, rate):
 
 
 def run(path, limit=60):
-    done = subprocess.run(["/app/decode", str(path)], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False, cwd="/")
+    done = subprocess.run(
+        ["/app/decode", str(path)], stdin=subprocess.DEVNULL, capture_output=True, timeout=limit, check=False, cwd="/",
+        user=NOBODY, group=NOBODY, extra_groups=[],
+    )
     assert done.returncode == 0, done.stderr[-500:]
     return done.stdout.decode()
 

@@ -60,8 +60,6 @@ def task_from_files(task_id: str, files: Mapping[str, TreeFile]) -> Task:
     for path in ("instruction.md", "tests/test.sh"):
         if path not in files:
             raise _malformed(task_id, f"no {path}")
-    if definition.docker_image is None and "environment/Dockerfile" not in files:
-        raise _malformed(task_id, "neither environment.docker_image nor environment/Dockerfile: there is no image")
     return Task(definition, digest_of(files), _instruction(task_id, files["instruction.md"].data), files)
 
 

@@ -40,7 +40,7 @@ def test_a_published_image_needs_no_dockerfile() -> None:
     assert not make(files).has_dockerfile
     files["task.toml"] = MODERN_TOML.encode()
     # A task without any image loads too: having none is an outcome of its trials, and the job goes on.
-    assert not task_from_files("modern", files).has_dockerfile
+    assert not make(files).has_dockerfile
 
 
 @pytest.mark.parametrize("path", ["task.toml", "instruction.md", "tests/test.sh"])

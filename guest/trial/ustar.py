@@ -86,7 +86,8 @@ def parse_records(data: bytes) -> dict[bytes, bytes]:
     while at < len(data):
         found = _RECORD.match(data, at)
         end = at + int(found[1]) if found else 0
-        if found is None or end <= found.end() or end > len(data) or data[end - 1] != ord("\n"):
+        # No newline is in what was matched, so a record that ends with one ends after its "=".
+        if found is None or end > len(data) or data[end - 1] != ord("\n"):
             raise MalformedError(f"a broken PAX record: {data[at : at + 40]!r}")
         key = found[2]
         if key not in _RECORDS and not key.startswith(_XATTR_RECORD):

@@ -135,6 +135,7 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
     ),
     "PAX link that fits": (ROOT + pax(b"linkpath=/") + block(b"d/b", b"2") + END, "could not hold"),
     "PAX size that fits": (ROOT + pax(b"size=1") + file(b"d/b") + body(b"x") + END, "overrides a size"),
+    "PAX size that just fits": (ROOT + pax(b"size=8589934591") + file(b"d/b") + END, "overrides a size"),
     "PAX size zero": (ROOT + pax(b"size=0") + file(b"d/b", b"x") + END, "overrides a size"),
     "PAX size negative": (ROOT + pax(b"size=-1") + file(b"d/b") + END, "overrides a size"),
     "PAX size and field": (ROOT + pax(b"size=8589934592") + file(b"d/b", b"x") + END, "overrides a size"),
@@ -180,6 +181,24 @@ def test_hostile_streams_are_refused(case: str) -> None:
         assert said in caught.value.message
         assert len(caught.value.message) < 400
         assert caught.value.message.isprintable()
+
+
+def test_a_byte_after_an_empty_chunk_is_seen() -> None:
+    with pytest.raises(Refused, match="something follows the end"):
+        unpack([ROOT + END, b"", b"", b"x"], LIMITS)
+
+
+def test_what_just_fits_the_limits_is_read() -> None:
+    deep = b"d/" + b"a/" * 63 + b"a"
+    folders = [deep[: 3 + 2 * at] for at in range(63)]
+    data = ROOT + b"".join(block(name + b"/", b"5") for name in folders if len(name) < 100)
+    data += b"".join(pax(b"path=" + name + b"/") + block(b"-", b"5") for name in folders if len(name) >= 100)
+    data += pax(b"path=" + deep) + file(b"-", b"x") + END
+    limits = TarLimits(total_bytes=len(data), entries=65, keep_bytes=1)
+    assert unpack([data], limits)["/".join("a" * 64)].data == b"x"
+    for total, count in ((len(data) - 1, 65), (len(data), 64)):
+        with pytest.raises(Refused, match=r"allowed in all|more than 64 entries"):
+            unpack([data], TarLimits(total, count, 1))
 
 
 def test_the_message_names_the_place() -> None:

@@ -29,7 +29,8 @@ def dry_run(
     tasks: Annotated[list[str] | None, typer.Argument(help="Task ids; all of the cache when none is named.")] = None,
     *,
     agent: Annotated[str, typer.Option(help="Who acts: oracle (the reference solution) or nop.")] = "oracle",
-    cache: Annotated[Path, typer.Option(help="The task cache or pack to run.")] = CHECKOUT / "task-cache",
+    cache: Annotated[Path, typer.Option(help="The task cache or pack to run.", show_default="task-cache/")] = CHECKOUT
+    / "task-cache",
     repetitions: Annotated[int, typer.Option("-k", min=1, help="Repetitions of each task.")] = 1,
     concurrent: Annotated[int, typer.Option("-n", min=0, help="Trials at once; 0 means one a CPU.")] = 0,
     budgets: Annotated[Path | None, typer.Option(help="Budgets to use instead of the cache's own.")] = None,
@@ -80,8 +81,6 @@ def _run(
     n: int,
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
-    from image.task_images import bake
-
     from guest.job.admission import Capacity
     from guest.job.job import JobPlan, run_job
     from guest.job.preflight import preflight
@@ -90,6 +89,7 @@ def _run(
     from guest.tasks.cache import load_cache
     from guest.trial.holder import HolderImage
     from image.base.ensure import ensure_base
+    from image.task_images import bake
     from scripts.cache_dir import cache_dir
     from scripts.progress import Progress
 

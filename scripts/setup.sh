@@ -66,7 +66,7 @@ print("%d.%d" % sys.version_info[:2])' 2>/dev/null && return 0
 
 # Debian and Ubuntu ship python3 without what makes virtual environments, and small images of them without python3.
 install_python() {
-    local version packages="python3 python3-venv"
+    local version said packages="python3 python3-venv"
     if version=$(python_version); then packages=python$version-venv; fi
     if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then no_python "$packages"; fi
     printf 'set-up: installing %s with apt-get\n' "$packages" >&2
@@ -74,7 +74,10 @@ install_python() {
     # One dead source among several is no reason to stop: the installation itself decides.
     apt-get -qq update >&2 || true
     # shellcheck disable=SC2086 # a list of words
-    apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $packages >&2 || no_python "$packages"
+    if ! said=$(apt-get -qq install -y --no-install-recommends -o DPkg::Lock::Timeout=300 $packages 2>&1); then
+        printf '%s\n' "$said" >&2
+        no_python "$packages"
+    fi
 }
 
 no_python() {

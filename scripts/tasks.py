@@ -23,7 +23,12 @@ PACKS = CHECKOUT / "task-cache" / "packs"
 POOL_SIZE = 30
 """The published service draws its tasks from this many first names, in code-point order, unless told otherwise."""
 
-Cache = Annotated[Path, typer.Option("--cache", help="The cache or pack: tasks/<id>/, or <id>/ directly under it.")]
+Cache = Annotated[
+    Path,
+    typer.Option(
+        "--cache", help="The cache or pack: tasks/<id>/, or <id>/ directly under it.", show_default="the checkout's own"
+    ),
+]
 Manifest = Annotated[Path | None, typer.Option("--manifest", help="Compare with this manifest, not the cache's own.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Open no socket.")]

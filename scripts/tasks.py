@@ -26,7 +26,7 @@ POOL_SIZE = 30
 Cache = Annotated[
     Path,
     typer.Option(
-        "--cache", help="The cache or pack: tasks/<id>/, or <id>/ directly under it.", show_default="the checkout's own"
+        "--cache", help="The cache or pack: tasks/<id>/, or <id>/ directly under it.", show_default="task-cache/"
     ),
 ]
 Manifest = Annotated[Path | None, typer.Option("--manifest", help="Compare with this manifest, not the cache's own.")]

@@ -85,6 +85,6 @@ def _member(file: Path, *keys: str) -> str | None:
         value: Any = json.loads(file.read_bytes())
         for key in keys:
             value = value[key]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
     return value if isinstance(value, str) else None

@@ -71,7 +71,7 @@ def test_the_program_is_the_checkouts_from_any_directory(checkout: Path, tmp_pat
     assert set_up(checkout).returncode == 0
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "__main__.py").write_text("raise SystemExit('the wrong one')\n")
-    command = [checkout / ".venv" / "bin" / "evalguest", "a b", "*"]
+    command = [str(checkout / ".venv" / "bin" / "evalguest"), "a b", "*"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"{checkout}/scripts/__main__.py a b *\n"
 

@@ -37,10 +37,10 @@ def write(
 
     Example: evalguest lock write --refresh
     """
-    from image.base.fetch import DEFAULT_MIRROR  # noqa: PLC0415 - a subcommand loads only what it needs
-    from image.base.lock import LOCK_PATH, lock_bytes, read_lock  # noqa: PLC0415
-    from image.base.refresh import rebuilt, resolved_anew, rewrite_from_lines  # noqa: PLC0415
-    from scripts.cache_dir import cache_dir  # noqa: PLC0415
+    from image.base.fetch import DEFAULT_MIRROR
+    from image.base.lock import LOCK_PATH, lock_bytes, read_lock
+    from image.base.refresh import rebuilt, resolved_anew, rewrite_from_lines
+    from scripts.cache_dir import cache_dir
 
     mirror = _mirror(mirror or DEFAULT_MIRROR)
     old = read_lock()
@@ -59,7 +59,7 @@ def write(
     for path in rewritten:
         _say(f"{path} now starts from {new.ref}")
     if any(path.is_relative_to(CHECKOUT / "task-cache") for path in rewritten):
-        from scripts.tasks import digest  # noqa: PLC0415
+        from scripts.tasks import digest
 
         digest(write=True)
 
@@ -76,9 +76,9 @@ def check(
 
     Example: evalguest lock check --rebuild
     """
-    from image.base.ensure import built, check_expected  # noqa: PLC0415
-    from image.base.fetch import DEFAULT_MIRROR, moved_hint, sources, unserved  # noqa: PLC0415
-    from image.base.lock import read_lock  # noqa: PLC0415
+    from image.base.ensure import built, check_expected
+    from image.base.fetch import DEFAULT_MIRROR, moved_hint, sources, unserved
+    from image.base.lock import read_lock
 
     mirror = _mirror(mirror or DEFAULT_MIRROR)
     lock = read_lock()
@@ -106,9 +106,9 @@ def _mirror(url: str) -> str:
 
 
 def _bootstrap() -> Bootstrap:
-    from guest.trial.engine import connect  # noqa: PLC0415
-    from image.base.build import host_can_bootstrap  # noqa: PLC0415
-    from image.base.ensure import choose_bootstrap  # noqa: PLC0415
+    from guest.trial.engine import connect
+    from image.base.build import host_can_bootstrap
+    from image.base.ensure import choose_bootstrap
 
     return choose_bootstrap(None if host_can_bootstrap() else connect().api)
 

@@ -42,8 +42,8 @@ def list_tasks(*, cache: Cache = CHECKOUT / "task-cache", manifest: Manifest = N
 
     Example: evalguest tasks list --cache ~/packs/terminal-bench-2.1
     """
-    from guest.tasks.budgets import budget_for  # noqa: PLC0415 - a subcommand loads only what it needs
-    from guest.tasks.cache import load_cache  # noqa: PLC0415
+    from guest.tasks.budgets import budget_for
+    from guest.tasks.cache import load_cache
 
     held = load_cache(cache)
     pins = _manifest(manifest).digests if manifest else held.manifest.digests if held.manifest else {}
@@ -102,15 +102,15 @@ def verify(
         str | None,
         typer.Option(help=f"Also require the first {POOL_SIZE} tasks of this published set, as pinned here."),
     ] = None,
-    offline: Offline = False,  # noqa: ARG001 - accepted, since scripts that verify pass it everywhere; no socket is used
+    offline: Offline = False,
     as_json: Json = False,
 ) -> None:
     """Compare a cache's trees with a manifest; name each missing, extra and changed task, and end with 1 on any.
 
     Example: evalguest tasks verify --cache ~/packs/terminal-bench-2.1 --pool terminal-bench-2.1
     """
-    from guest.tasks import manifest as manifests  # noqa: PLC0415
-    from guest.tasks.cache import load_cache  # noqa: PLC0415
+    from guest.tasks import manifest as manifests
+    from guest.tasks.cache import load_cache
 
     held = load_cache(cache)
     digests, unreadable = held.digests, held.unreadable
@@ -162,8 +162,8 @@ def digest(
 
     Example: evalguest tasks digest --write
     """
-    from guest.tasks.cache import load_cache  # noqa: PLC0415
-    from guest.tasks.json_file import write_json  # noqa: PLC0415
+    from guest.tasks.cache import load_cache
+    from guest.tasks.json_file import write_json
 
     if manifest is not None and write:
         raise UsageFault(Reason.USAGE, "--write writes the cache's own manifest; it does not go with --manifest")
@@ -213,7 +213,7 @@ def import_tasks(
 
     Example: evalguest tasks import ~/src/their-tasks@v1 --manifest pins.json --shared needs-a-daemon
     """
-    from scripts.task_import import ImportChoices, import_pack  # noqa: PLC0415
+    from scripts.task_import import ImportChoices, import_pack
 
     pins = _manifest(manifest)
     target = cache or _default_target(pins)
@@ -246,7 +246,7 @@ def import_tasks(
 
 
 def _fetch(source: str, target: Path, *, offline: bool) -> str:
-    from scripts.git_fetch import fetch, parse_git_source  # noqa: PLC0415
+    from scripts.git_fetch import fetch, parse_git_source
 
     parsed = parse_git_source(source)
     if parsed is None:
@@ -263,8 +263,8 @@ def _fetch(source: str, target: Path, *, offline: bool) -> str:
 
 
 def _default_target(pins: DigestManifest) -> Path:
-    from guest.tasks.task_id import is_task_id  # noqa: PLC0415
-    from scripts.cache_dir import cache_dir  # noqa: PLC0415
+    from guest.tasks.task_id import is_task_id
+    from scripts.cache_dir import cache_dir
 
     if pins.dataset is None or not is_task_id(pins.dataset):
         raise UsageFault(Reason.USAGE, "the manifest's data set has no plain name", "say where with --cache DIR")
@@ -272,13 +272,13 @@ def _default_target(pins: DigestManifest) -> Path:
 
 
 def _manifest(path: Path) -> DigestManifest:
-    from guest.tasks.manifest import load_manifest  # noqa: PLC0415
+    from guest.tasks.manifest import load_manifest
 
     return load_manifest(path)
 
 
 def _pool_differences(digests: dict[str, str], pool: str) -> list[Difference]:
-    from guest.tasks import manifest as manifests  # noqa: PLC0415
+    from guest.tasks import manifest as manifests
 
     path = PACKS / pool / "manifest.json"
     if not path.exists():
@@ -291,7 +291,7 @@ def _pool_differences(digests: dict[str, str], pool: str) -> list[Difference]:
 
 def _document(held: TaskCache) -> dict[str, Any]:
     """The cache's manifest as it should be; what the present one says of its origin is kept."""
-    from guest.tasks.manifest import manifest_document  # noqa: PLC0415
+    from guest.tasks.manifest import manifest_document
 
     old = held.manifest
     today = f"{datetime.now(UTC):%Y-%m-%d}"

@@ -84,5 +84,6 @@ no_python() {
     printf 'error: no Python from 3.11 on that can make virtual environments (venv and ensurepip)\n' >&2
     printf 'hint: install one, then run this again; on Debian or Ubuntu: sudo apt-get install %s\n' \
         "${1:-python3 python3-venv}" >&2
+    printf 'reason code: tool_missing\n' >&2
     exit 3
 }

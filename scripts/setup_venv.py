@@ -94,7 +94,7 @@ def _main() -> int:
     try:
         ensure_venv(CHECKOUT, cache_dir() / "pip", _say)
     except EvalguestError as error:
-        sys.stderr.write(f"error: {error.message} ({error.reason})\nhint: {error.hint}\n")
+        sys.stderr.write(f"error: {error.message}\nhint: {error.hint}\nreason code: {error.reason}\n")
         return error.exit_code
     except KeyboardInterrupt:
         sys.stderr.write("error: interrupted; .venv is made anew the next time\n")

@@ -75,8 +75,16 @@ def test_nothing_to_remove_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def second(tmp_path: Path) -> Iterator[Daemon]:
-    """A second engine's place, short enough for its sockets; whatever runs in it ends with the test."""
+def second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Daemon]:
+    """A second engine's place, short enough for its sockets; whatever runs in it ends with the test.
+
+    It gets a network of its own: an engine that is told to have no bridge removes the one it finds.
+    """
+    program = tmp_path / "bin" / "dockerd"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec unshare --net {shutil.which("dockerd")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     place = Path("/run") / f"evalguest-test-{os.getpid()}"
     place.mkdir()
     (place / "daemon.json").write_text("{}")
@@ -108,6 +116,10 @@ def end(daemon: Daemon, number: signal.Signals) -> None:
                 time.sleep(0.02)
 
 
+def bridges() -> list[Path]:
+    return sorted(place for place in Path("/sys/class/net").iterdir() if place.name == "docker0")
+
+
 def alive(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -119,8 +131,10 @@ def alive(pid: int) -> bool:
 @pytest.mark.skipif(not CAN_START, reason="needs root and dockerd")
 def test_a_killed_engine_starts_again(second: Daemon, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "dockerd.log"
+    before = bridges()
     start(second, log)
     assert answers(second.socket)
+    assert bridges() == before
     first = docker.APIClient(f"unix://{second.socket}", version="auto").info()["ID"]
     pid = int(second.pid_file.read_text())
     assert os.getsid(pid) == pid  # not ended with the terminal, nor by its Ctrl-C

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from guest.tasks.definition import TaskDefinition
@@ -48,3 +49,11 @@ def make_task(
 def make_definition(**changes: Any) -> TaskDefinition:
     """Give a definition with some members changed."""
     return make_task().definition.model_copy(update=changes)
+
+
+def write_task(root: Path, task: Task) -> None:
+    """Write a made task's tree under a cache directory, as `root/<id>/`."""
+    for path, file in task.files.items():
+        target = root / task.task_id / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)

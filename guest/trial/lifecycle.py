@@ -1,7 +1,7 @@
 """One trial from image to record, in one fixed order.
 
-create → inspect → start → health check → agent phase → close it, clean and prove → tests → reward → final CPU reading
-while paused → remove and prove. Whatever happens, the container is removed and a record says how the trial ended.
+create → inspect → start → health check → agent phase → close it and prove → tests → pause → final CPU reading, reward →
+remove and prove. Whatever happens, the container is removed and a record says how the trial ended.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from guest.errors import EnvironmentFault, EvalguestError, Refused
@@ -66,17 +65,21 @@ class Trial:
         return record
 
     def _end(self) -> None:
-        """Take the final readings if nobody has, remove the container, put the slot's shared files back."""
-        course = self._course
+        """Remove the container, take what readings are still to be taken, put the slot's shared files back.
+
+        A trial that broke off is not paused for its last reading: freezing a command that is just starting wedges the
+        engine's runtime for good. It is killed, and the slot's counter keeps its total.
+        """
+        course, cgroup = self._course, self._slot.cgroup
         try:
             if course.container_id is not None:
                 course.removed = False
-                if not course.cpu_final:
-                    # A figure that cannot be read any more is recorded as not final; the container must go regardless.
-                    with suppress(EnvironmentFault):
-                        self._stand_still(course.container_id)
+                course.memory = cgroup.memory(course.container_id)
+                course.throttling = cgroup.throttling(course.container_id)
                 container.remove(self._engine, course.container_id)
                 course.removed = True
+                if not course.cpu_final and cgroup.source != "stats":
+                    self._take_final_cpu()
         finally:
             if course.holder_id is not None:
                 self._slot.holder(network=self._plan.needs_network).reset()
@@ -209,7 +212,11 @@ class Trial:
         course = self._course
         result = verifier.run_tests(place, self._plan.task, self._plan.budget)
         course.verifier_wall = result.seconds
-        running = self._stand_still(place.container_id)
+        course.running_at_end = container.is_running(self._engine, place.container_id)
+        if course.running_at_end and result.exit_code is not None:
+            with engine_call("pause the container"):
+                self._engine.api.pause(place.container_id)
+            self._take_final_cpu()
         entries = verifier.read_results(place)
         for path in ("test-stdout.txt", "reward.txt", "reward.json", "ctrf.json"):
             entry = entries.get(path)
@@ -221,7 +228,7 @@ class Trial:
         stdout = entries.get("test-stdout.txt")
         said = "" if stdout is None or stdout.kind != "file" else _last_lines(stdout.data)
         course.grading = Grading(exit_code=result.exit_code)
-        if not running:
+        if not course.running_at_end:
             return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended during the verifier; {said}")
         if result.exit_code is None:
             limit = f"{self._plan.budget.verifier_wall_sec:g} s"
@@ -234,22 +241,17 @@ class Trial:
         course.grading = _grading(result, reward)
         return Ending(Outcome.PASSED if reward.value == 1 else Outcome.FAILED, reward.value)
 
-    def _stand_still(self, container_id: str) -> bool:
-        """Pause the container and take the final readings; say whether it still ran."""
-        course, cgroup = self._course, self._slot.cgroup
-        course.running_at_end = container.is_running(self._engine, container_id)
-        if course.running_at_end:
-            with engine_call("pause the container"):
-                self._engine.api.pause(container_id)
+    def _take_final_cpu(self) -> None:
+        """Read the CPU time for the last time and give each phase its share."""
+        course = self._course
         total = self._cpu_since_start()
-        course.cpu_final = total is not None
-        if total is not None and course.verifier_wall is None:
+        if total is None:
+            return
+        course.cpu_final = True
+        if course.verifier_wall is None:
             course.agent_cpu = total
-        elif total is not None and course.agent_cpu is not None:
+        elif course.agent_cpu is not None:
             course.verifier_cpu = max(0.0, total - course.agent_cpu)
-        course.memory = cgroup.memory(container_id)
-        course.throttling = cgroup.throttling(container_id)
-        return course.running_at_end
 
     def _cpu(self) -> float:
         return self._slot.cgroup.cpu_seconds(self._course.container_id or "")
@@ -281,7 +283,12 @@ class Trial:
 
 def _grading(result: ExecResult, reward: Reward) -> Grading:
     return Grading(
-        exit_code=result.exit_code, source=reward.source, raw=reward.raw, others=reward.others, tests=reward.tests
+        exit_code=result.exit_code,
+        source=reward.source,
+        raw=reward.raw,
+        mtime=reward.mtime,
+        others=reward.others,
+        tests=reward.tests,
     )
 
 

@@ -43,7 +43,7 @@ class ImageIdentity(_Closed):
 class Cpu(_Closed):
     """CPU seconds of both phases, the budgets beside them, and where the figures come from.
 
-    `final` says that the last reading was taken while the container stood still, before its removal.
+    `final` says that the last reading was taken when nothing of the container could run any more.
     """
 
     agent_budget_sec: Seconds
@@ -96,6 +96,7 @@ class Grading(_Closed):
     exit_code: int | None
     source: Literal["txt", "json"] | None = None
     raw: str | None = None
+    mtime: int | None = None
     others: Mapping[str, float] = Field(default_factory=dict)
     tests: Mapping[str, int] | None = None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import time
 from collections.abc import Sequence
@@ -25,6 +27,16 @@ class Daemon:
     options: Sequence[str] = ()
 
 
+def search_path() -> str:
+    """Give PATH with the administrator's directories, where dockerd and what it runs lie on Debian."""
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin"])
+
+
+def is_installed() -> bool:
+    """Say whether there is a dockerd to start."""
+    return shutil.which("dockerd", path=search_path()) is not None
+
+
 def start(daemon: Daemon, log: Path, *, seconds: float = 60) -> None:
     """Start dockerd in a session of its own and wait until it answers.
 
@@ -37,6 +49,7 @@ def start(daemon: Daemon, log: Path, *, seconds: float = 60) -> None:
         process = subprocess.Popen(
             ["dockerd", *daemon.options],
             cwd="/",
+            env={**os.environ, "PATH": search_path()},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

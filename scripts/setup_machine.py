@@ -15,6 +15,7 @@ from pathlib import Path
 from guest.errors import EnvironmentFault, UsageFault
 from guest.reason import Reason
 from scripts.cache_dir import cache_dir
+from scripts.dockerd import Daemon, is_installed, start
 from scripts.engine_socket import DEFAULT, Address, answers, find_address
 from scripts.failures import run_reporting
 
@@ -87,7 +88,7 @@ def gather() -> Facts:
         answers=path is not None and answers(path),
         allowed=path is None or not path.exists() or os.access(path, os.R_OK | os.W_OK),
         root=os.geteuid() == 0,
-        has_dockerd=shutil.which("dockerd") is not None,
+        has_dockerd=is_installed(),
         has_systemd=Path("/run/systemd/system").is_dir(),
         has_apt=shutil.which("apt-get") is not None,
         is_linux=platform.system() == "Linux",
@@ -132,8 +133,6 @@ def _take(step: Step) -> None:
     elif step is Step.START_SERVICE:
         _run("systemctl", "start", "docker")  # returns when it is ready
     else:
-        from scripts.dockerd import Daemon, start
-
         log = cache_dir() / "dockerd.log"
         say(f"its output goes to {log}")
         start(Daemon(), log)

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     IMAGES_MALFORMED = "images_malformed", "images.json is not in its closed form."
 
     # --- images
+    IMAGE_MALFORMED = "image_malformed", "A name is not one that images have."
     IMAGE_UNAVAILABLE = "image_unavailable", "The task's image could be neither pulled nor built."
     IMAGE_MISMATCH = "image_mismatch", "The image present is not the one that is pinned."
     WORKDIR_UNSUITABLE = "workdir_unsuitable", "The image sets no working directory, or sets the root."

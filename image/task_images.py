@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal
 
 import docker
 
-from guest.errors import EnvironmentFault, EvalguestError
+from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
 from guest.tasks.task import Task
-from guest.trial.engine import engine_call
-from guest.trial.image import ImageFailure, ResolvedImage, canonical, find_image, pull_pinned, workdir_of
-from guest.trial.tarstream import TarFile
-from image.builder import build
+from guest.trial.image import (
+    ImageFailure,
+    ResolvedImage,
+    digest_in,
+    find_image,
+    is_suitable_workdir,
+    pull,
+    pull_pinned,
+    workdir_of,
+)
+from guest.trial.image_reference import ImageReference, parse_reference
+from image.builder import build, last_words
+from image.buildkit import find_buildkit
+from image.context import BuildContext, context_of
 
-REPOSITORY = "evalguest-task"
-WORKERS = 4
+KIND_LABEL = "evalguest.image"
+"""On every image built here, with the value `task`: how to find and remove them all."""
+WHY_LABEL = "evalguest.why"
+"""Why an image was built although its task names one that could have been pulled."""
+_WORKERS = 4
+
 Say = Callable[[str, str], None]
-
-
-def built_name(task: Task) -> str:
-    """Give the name of the image built from a task's Dockerfile: it carries the digest of the build context."""
-    return f"{REPOSITORY}:{task.environment_digest}"
 
 
 def bake(
@@ -37,93 +47,123 @@ def bake(
 ) -> dict[str, ResolvedImage | ImageFailure]:
     """Give each task's image by task id, pulling or building what the engine lacks; several at once.
 
-    In this order: the pinned digest in `pins`; the task's `docker_image`, from the engine or pulled; its Dockerfile. A
-    task whose image cannot be had gets an ImageFailure and never stops the others. `say` gets (task id, what is done),
-    and nothing for an image that is there.
+    A task with a pin (`repo@sha256:…`) gets that image and no other. The others get their `docker_image`, or else what
+    their Dockerfile makes: whichever is present, else pulled, else built. A task whose image cannot be had, or that
+    sets no working directory for a task that sets none, gets an ImageFailure and never stops the others; so does each
+    that is not done when `stop` is set. `say` gets (task id, what is done), and nothing for an image that is there.
     """
-    groups: dict[tuple[str | None, ...], list[Task]] = {}
-    for task in tasks:
-        pin = pins.get(task.task_id)
-        key = (pin,) if pin else (None, task.definition.docker_image, built_name(task) if task.has_dockerfile else None)
-        groups.setdefault(key, []).append(task)
-    with ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="bake") as pool:
-        obtained = list(
-            pool.map(lambda group: _obtain(api, group[0], pins.get(group[0].task_id), say, stop), groups.values())
-        )
-    return {
-        task.task_id: _with_workdir(task, result)
-        for group, result in zip(groups.values(), obtained, strict=True)
-        for task in group
-    }
+    bakery = _Bakery(api, pins, say, stop)
+    with ThreadPoolExecutor(_WORKERS, thread_name_prefix="bake") as pool:
+        return dict(zip([task.task_id for task in tasks], pool.map(bakery.image_of, tasks), strict=True))
 
 
-def _obtain(
-    api: docker.APIClient, task: Task, pin: str | None, say: Say, stop: threading.Event
-) -> ResolvedImage | ImageFailure:
-    try:
-        if pin is not None:
-            return pull_pinned(api, pin)
-        return _by_definition(api, task, say, stop)
-    except EvalguestError as error:
-        return ImageFailure(error.reason, error.message)
+class _Bakery:
+    """One bake. Its methods are called from several threads."""
 
+    def __init__(self, api: docker.APIClient, pins: Mapping[str, str], say: Say, stop: threading.Event) -> None:
+        self._api = api
+        self._pins = pins
+        self._say = say
+        self._stop = stop
+        self._lock = threading.Lock()
+        self._under_way: dict[str, Future[ResolvedImage]] = {}
 
-def _by_definition(api: docker.APIClient, task: Task, say: Say, stop: threading.Event) -> ResolvedImage:
-    tag = task.definition.docker_image
-    note = ""
-    if tag is not None:
-        found = find_image(api, tag)
-        if found is not None:
-            return _resolved(found, tag, "present")
-        say(task.task_id, f"pulling {tag}")
+    def image_of(self, task: Task) -> ResolvedImage | ImageFailure:
+        """Give a task's image, or why it has none."""
         try:
-            with engine_call(f"pull {tag}"):
-                _pull(api, tag, stop)
-            found = find_image(api, tag)
-        except EnvironmentFault as fault:
-            if not task.has_dockerfile:
-                raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, fault.message) from fault
-            note = f"built from its Dockerfile, since {fault.message}"
-        if found is not None:
-            return _resolved(found, tag, "pulled")
-    if not task.has_dockerfile:
-        raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, "the task names no image and has no Dockerfile")
-    name = built_name(task)
-    found = find_image(api, name)
-    if found is None:
-        say(task.task_id, f"building {name[: len(REPOSITORY) + 13]}")
-        files = {
-            path: TarFile(file.data, 0o755 if file.executable else 0o644)
-            for path, file in task.subtree("environment").items()
-        }
-        build(api, name, files, seconds=task.definition.build_timeout_sec, stop=stop)
-        found = find_image(api, name)
-    if found is None:
-        raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, f"the build ended well, yet the engine has no {name}")
+            if self._stop.is_set():
+                raise Refused(Reason.INTERRUPTED, "stopped before its image was looked for")
+            image = self._resolve(task)
+        except EvalguestError as error:
+            return ImageFailure(error.reason, f"{error.message} ({error.hint})" if error.hint else error.message)
+        if task.definition.workdir is None and not is_suitable_workdir(image.workdir):
+            message = f"the working directory of its image is {image.workdir!r}; expected a directory below /"
+            return ImageFailure(Reason.WORKDIR_UNSUITABLE, message)
+        return image
+
+    def _resolve(self, task: Task) -> ResolvedImage:
+        seconds = task.definition.build_timeout_sec
+        pin = self._pins.get(task.task_id)
+        if pin is not None:
+            return self._pinned(task, parse_reference(pin))
+        name = task.definition.docker_image
+        reference = parse_reference(name) if name is not None else None
+        if reference is not None and (found := find_image(self._api, str(reference))):
+            return _described(found, reference, "present")
+        context = context_of(task)
+        if context is not None and (found := find_image(self._api, context.image_name)):
+            return _built(found)
+        why = ""
+        if reference is not None:
+            try:
+                if reference.digest is not None:
+                    return self._pinned(task, reference)
+                return self._once(str(reference), lambda: self._pull(task, reference))
+            except EnvironmentFault as fault:
+                if context is None:
+                    raise
+                why = last_words(fault.message)
+                self._say(task.task_id, f"{why}; building it from its Dockerfile")
+        if context is None:
+            raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, "the task names no image and has no Dockerfile")
+        return self._once(context.image_name, lambda: self._build(task, context, why, seconds))
+
+    def _once(self, key: str, make: Callable[[], ResolvedImage]) -> ResolvedImage:
+        """Make what has this key, or wait for the thread that does; all get the one result, or its error."""
+        with self._lock:
+            future = self._under_way.get(key)
+            mine = future is None
+            if future is None:
+                future = self._under_way[key] = Future()
+        if mine:
+            try:
+                future.set_result(make())
+            except BaseException as error:  # noqa: BLE001 - raised below, in every thread that waits
+                future.set_exception(error)
+        return future.result()
+
+    def _pinned(self, task: Task, reference: ImageReference) -> ResolvedImage:
+        def make() -> ResolvedImage:
+            if find_image(self._api, str(reference)) is None:
+                self._say(task.task_id, f"pulling {reference}")
+            seconds = task.definition.build_timeout_sec
+            return pull_pinned(self._api, str(reference), seconds=seconds, stop=self._stop)
+
+        return self._once(str(reference), make)
+
+    def _pull(self, task: Task, reference: ImageReference) -> ResolvedImage:
+        self._say(task.task_id, f"pulling {reference}")
+        pull(self._api, reference, seconds=task.definition.build_timeout_sec, stop=self._stop)
+        found = find_image(self._api, str(reference))
+        if found is None:
+            raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, f"the pull ended well, yet the engine has no {reference}")
+        return _described(found, reference, "pulled")
+
+    def _build(self, task: Task, context: BuildContext, why: str, seconds: float) -> ResolvedImage:
+        self._say(task.task_id, "building its image from its Dockerfile")
+        began = time.monotonic()
+        labels = {KIND_LABEL: "task", **({WHY_LABEL: why} if why else {})}
+        build(self._api, context, labels, buildkit=find_buildkit(), seconds=seconds, stop=self._stop)
+        found = find_image(self._api, context.image_name)
+        if found is None:
+            message = f"the build ended well, yet the engine has no {context.image_name}"
+            raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, message)
+        self._say(task.task_id, f"built in {time.monotonic() - began:.1f} s")
+        return _built(found)
+
+
+def _described(
+    found: Mapping[str, Any], reference: ImageReference, source: Literal["pulled", "present"]
+) -> ResolvedImage:
+    """Name an image by the digest a registry gave it, else by its id: a tag that is present here proves nothing."""
+    given = {digest_in(each, reference.name) for each in found.get("RepoDigests") or []} - {None}
+    if not given:
+        return ResolvedImage(found["Id"], found["Id"], "id", source, workdir_of(found))
+    digest = reference.digest if reference.digest in given else min(filter(None, given))
+    return ResolvedImage(found["Id"], f"{reference.name}@{digest}", "digest", source, workdir_of(found))
+
+
+def _built(found: Mapping[str, Any]) -> ResolvedImage:
+    why = ((found.get("Config") or {}).get("Labels") or {}).get(WHY_LABEL, "")
+    note = f"built from its Dockerfile: {why}" if why else ""
     return ResolvedImage(found["Id"], found["Id"], "id", "built", workdir_of(found), note)
-
-
-def _pull(api: docker.APIClient, tag: str, stop: threading.Event) -> None:
-    for item in api.pull(tag, stream=True, decode=True):
-        if stop.is_set():
-            raise EnvironmentFault(Reason.INTERRUPTED, "stopped while an image was being pulled")
-        if "error" in item:
-            raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, f"could not pull {tag}: {item['error']}")
-
-
-def _resolved(found: Mapping[str, Any], tag: str, source: Literal["pulled", "present"]) -> ResolvedImage:
-    """Prefer the digest a registry gave the image; an image without one is known by its id."""
-    repository = canonical(tag).rsplit("@", 1)[0].rsplit(":", 1)[0]
-    for digest in found.get("RepoDigests") or []:
-        if canonical(digest).startswith(f"{repository}@sha256:"):
-            return ResolvedImage(found["Id"], digest, "digest", source, workdir_of(found))
-    return ResolvedImage(found["Id"], found["Id"], "id", source, workdir_of(found))
-
-
-def _with_workdir(task: Task, result: ResolvedImage | ImageFailure) -> ResolvedImage | ImageFailure:
-    """Refuse an image without a working directory, unless the task sets one: tests refuse to run in `/`."""
-    if isinstance(result, ImageFailure) or task.definition.workdir or result.workdir.strip("/"):
-        return result
-    return ImageFailure(
-        Reason.WORKDIR_UNSUITABLE, f"the image's working directory is {result.workdir!r}, expected one below /"
-    )

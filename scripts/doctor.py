@@ -162,7 +162,7 @@ def _base_build(engine: Engine | Check) -> Check:
 
 
 def _buildkit() -> Check:
-    from image.builder import find_buildkit
+    from image.buildkit import find_buildkit
 
     found = find_buildkit()
     if found:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import posixpath
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,18 +11,19 @@ from typing import Any, Literal
 import docker
 from docker.errors import ImageNotFound
 
-from guest.errors import Refused
+from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
 from guest.trial.engine import engine_call
-
-_PINNED = re.compile(r"(?P<repository>[a-z0-9][a-z0-9._:/-]{0,254})@(?P<digest>sha256:[0-9a-f]{64})")
+from guest.trial.image_reference import ImageReference, parse_reference
+from guest.trial.long_answer import follow
 
 
 @dataclass(frozen=True)
 class ResolvedImage:
     """An image in the engine. `ref` is what containers are made from: `repo@sha256:…` (kind digest) or its id.
 
-    `note` says what somebody reading a record should know, such as why the image was built here.
+    `workdir` is the working directory the image sets, empty when it sets none. `note` says what somebody reading a
+    record should know, such as why the image was built here.
     """
 
     image_id: str
@@ -50,28 +52,49 @@ def find_image(api: docker.APIClient, ref: str) -> Mapping[str, Any] | None:
     return description
 
 
-def pull_pinned(api: docker.APIClient, ref: str) -> ResolvedImage:
+def pull(api: docker.APIClient, reference: ImageReference, *, seconds: float, stop: threading.Event) -> None:
+    """Pull an image. Raises EnvironmentFault with the engine's words, or after `seconds`, and Refused(INTERRUPTED)."""
+
+    def call(client: docker.APIClient) -> Any:  # noqa: ANN401 - the client library is not typed
+        # The tag argument of the pull call takes a digest as well.
+        return client.pull(reference.name, tag=reference.selector, stream=True, decode=True)
+
+    try:
+        for _ in follow(api, f"pull {reference}", call, seconds=seconds, stop=stop):
+            pass
+    except EnvironmentFault as fault:
+        raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, fault.message) from fault
+
+
+def pull_pinned(api: docker.APIClient, ref: str, *, seconds: float, stop: threading.Event) -> ResolvedImage:
     """Give the image `repo@sha256:…`, pulled unless the engine has it, and checked to carry that digest.
 
-    Raises Refused(IMAGE_MISMATCH) for a reference without digest or an engine that has another image under it,
-    EnvironmentFault with the engine's words when it cannot be pulled.
+    Raises Refused: IMAGE_MALFORMED for a reference without a digest, IMAGE_MISMATCH when the engine's image under it
+    carries another; EnvironmentFault with the engine's words when it cannot be pulled.
     """
-    match = _PINNED.fullmatch(ref)
-    if match is None:
-        raise Refused(Reason.IMAGE_MISMATCH, f"{ref!r} is not pinned by digest; expected name@sha256:<64 hex digits>")
+    reference = parse_reference(ref)
+    if reference.digest is None:
+        raise Refused(Reason.IMAGE_MALFORMED, f"{ref!r} is not pinned; expected repository@sha256:<64 hex digits>")
+    pinned = str(reference)
     source: Literal["pulled", "present"] = "present"
-    found = find_image(api, ref)
+    found = find_image(api, pinned)
     if found is None:
         source = "pulled"
-        with engine_call(f"pull {ref}"):
-            # The tag argument of the pull call takes a digest as well.
-            api.pull(match["repository"], tag=match["digest"])
-        found = find_image(api, ref)
+        pull(api, reference, seconds=seconds, stop=stop)
+        found = find_image(api, pinned)
     digests = [] if found is None else found.get("RepoDigests") or []
-    wanted = canonical(ref)
-    if found is None or wanted not in [canonical(digest) for digest in digests]:
-        raise Refused(Reason.IMAGE_MISMATCH, f"the engine's image for {ref} carries {digests or 'no digest'}")
-    return ResolvedImage(found["Id"], ref, "digest", source, workdir_of(found))
+    if found is None or reference.digest not in [digest_in(each, reference.name) for each in digests]:
+        raise Refused(Reason.IMAGE_MISMATCH, f"the engine's image for {pinned} carries {digests or 'no digest'}")
+    return ResolvedImage(found["Id"], pinned, "digest", source, workdir_of(found))
+
+
+def digest_in(repo_digest: str, name: str) -> str | None:
+    """Give the digest of one of an image's RepoDigests, None when it is of another repository than `name`."""
+    try:
+        reference = parse_reference(repo_digest)
+    except Refused:  # `<none>@<none>`, or a digest of another algorithm
+        return None
+    return reference.digest if reference.name == name else None
 
 
 def workdir_of(description: Mapping[str, Any]) -> str:
@@ -79,21 +102,6 @@ def workdir_of(description: Mapping[str, Any]) -> str:
     return str((description.get("Config") or {}).get("WorkingDir") or "")
 
 
-def canonical(ref: str) -> str:
-    """Spell a reference in full, so that short and long forms of one name compare equal.
-
-    >>> canonical("ubuntu:24.04"), canonical("docker.io/library/ubuntu:24.04")
-    ('docker.io/library/ubuntu:24.04', 'docker.io/library/ubuntu:24.04')
-    >>> canonical("somebody/task@sha256:00"), canonical("localhost:5000/task")
-    ('docker.io/somebody/task@sha256:00', 'localhost:5000/task')
-    """
-    first, slash, rest = ref.partition("/")
-    if not slash:
-        return f"docker.io/library/{ref}"
-    if first == "index.docker.io":
-        first = "docker.io"
-    if "." not in first and ":" not in first and first != "localhost":
-        return f"docker.io/{ref}"
-    if first == "docker.io" and "/" not in rest:
-        return f"docker.io/library/{rest}"
-    return f"{first}/{rest}"
+def is_suitable_workdir(workdir: str) -> bool:
+    """Say whether a program may start there: tests refuse to run in the root, so it has to be a directory below it."""
+    return posixpath.normpath(f"/{workdir}").strip("/") != ""

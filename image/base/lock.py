@@ -59,7 +59,7 @@ class BaseLock(BaseModel):
 
     model_config = _CLOSED
 
-    schema_version: Literal[1] = 1
+    schema_version: int = Field(default=1, ge=1, le=1)
     suite: Annotated[str, StringConstraints(pattern=r"\A[a-z]+\z")]
     architecture: Literal["amd64"] = "amd64"
     epoch: int = Field(gt=0, lt=2**32)

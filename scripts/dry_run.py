@@ -62,8 +62,10 @@ def dry_run(
     else:
         print_summary(summary)
     if summary.job_score is None:
+        # The document on stdout is whole already, so this is told on stderr alone.
         names = ", ".join(summary.unscored_tasks)
-        raise Refused(Reason.ENGINE_FAULT, f"no job score, since these tasks have none: {names}", "see their records")
+        sys.stderr.write(f"error: no job score, since these tasks have none: {names}\nhint: their records say why\n")
+        raise typer.Exit(1)
     if fail_under is not None and summary.job_score < fail_under:
         raise typer.Exit(1)
 

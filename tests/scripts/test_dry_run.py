@@ -1,0 +1,189 @@
+"""The dry-run and cleanup commands as a user runs them: their output, exit codes, and what is left when they die."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from guest.trial.engine import Engine
+from tests.tasks_made import make_task, write_task
+
+pytestmark = pytest.mark.engine
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+EVALGUEST = [sys.executable, "-m", "scripts"]
+REWARD = "/logs/verifier/reward.txt"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, base_image: str) -> Path:
+    """A pack of small tasks on the base image."""
+    root = tmp_path / "pack"
+    dockerfile = f"FROM {base_image}\nWORKDIR /srv\n"
+    for task in (
+        make_task("fails", test=f"echo 0 > {REWARD}", dockerfile=dockerfile),
+        make_task("passes", test=f"echo 1 > {REWARD}", dockerfile=dockerfile),
+        make_task("sleeps", solve="sleep 1000", test=f"echo 1 > {REWARD}", dockerfile=dockerfile),
+        make_task("verifies", test="sleep 1000", dockerfile=dockerfile),
+    ):
+        write_task(root, task)
+    return root
+
+
+def evalguest(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*EVALGUEST, *map(str, arguments)], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def standing(engine: Engine, run_id: str) -> list[str]:
+    wanted = {"label": f"evalguest={run_id}"}
+    return [
+        *(row["Id"] for row in engine.api.containers(all=True, filters=wanted)),
+        *(row["Id"] for row in engine.api.networks(filters=wanted)),
+        *(row["Name"] for row in engine.api.volumes(filters=wanted)["Volumes"] or []),
+        *(str(path) for path in Path("/sys/fs/cgroup").glob(f"*/evalguest_{run_id}_*")),
+    ]
+
+
+def test_json_is_one_document_of_the_promised_shape(cache: Path, tmp_path: Path, engine: Engine) -> None:
+    job_dir = tmp_path / "job"
+    ended = evalguest("dry-run", "passes", "fails", "--cache", cache, "--json", "-k", "2", "--job-dir", job_dir)
+    assert ended.returncode == 0, ended.stderr
+    document: dict[str, Any] = json.loads(ended.stdout)
+    assert document == json.loads((job_dir / "summary.json").read_text())
+    assert set(document) == {
+        *("schema_version", "job_dir", "run_id", "attestation", "agent", "k", "n_concurrent", "tasks"),
+        *("job_score", "passed_tasks", "total_tasks", "unscored_tasks"),
+    }
+    assert (document["attestation"], document["agent"]) == ("off", {"kind": "oracle", "sha256": None})
+    assert (document["job_score"], document["passed_tasks"], document["total_tasks"]) == (0.5, 1, 2)
+    task = document["tasks"][1]
+    assert (task["task_id"], task["score"], len(task["trials"])) == ("passes", 1.0, 2)
+    trial = task["trials"][0]
+    assert {"trial_id", "outcome", "reason_code", "reward", "cpu", "wall"} <= set(trial)
+    assert set(trial["cpu"]) == {"agent_sec", "verifier_sec", "source"}
+    assert set(trial["wall"]) == {"agent_sec", "verifier_sec", "overhead_sec"}
+    assert "passes__r1: passed" in ended.stderr
+    assert standing(engine, document["run_id"]) == []
+
+
+def test_the_table_names_each_task_and_the_score(cache: Path, tmp_path: Path) -> None:
+    ended = evalguest("dry-run", "passes", "fails", "--cache", cache, "--job-dir", tmp_path / "job")
+    lines = ended.stdout.splitlines()
+    assert lines[0].split() == ["task", "outcome", "reward", "CPU", "s", "wall", "s"]
+    assert lines[1].split()[:3] == ["fails", "failed", "0"]
+    assert lines[2].split()[:3] == ["passes", "passed", "1"]
+    assert "job score 0.5000, 1 of 2 tasks passed" in ended.stdout
+
+
+def test_fail_under(cache: Path, tmp_path: Path) -> None:
+    common = ("dry-run", "passes", "fails", "--cache", cache)
+    assert evalguest(*common, "--fail-under", "0.5", "--job-dir", tmp_path / "a").returncode == 0
+    assert evalguest(*common, "--fail-under", "0.51", "--job-dir", tmp_path / "b").returncode == 1
+
+
+def test_a_task_whose_image_cannot_be_had_leaves_no_job_score(cache: Path, tmp_path: Path) -> None:
+    toml = 'docker_image = "127.0.0.1:1/nowhere:1"\n'
+    lost = make_task("lost", toml=toml)
+    write_task(cache, lost)
+    (cache / "lost" / "environment" / "Dockerfile").unlink()
+    ended = evalguest("dry-run", "passes", "lost", "--cache", cache, "--json", "--job-dir", tmp_path / "job")
+    assert ended.returncode == 1
+    document = json.loads(ended.stdout)
+    assert document["job_score"] is None
+    assert document["unscored_tasks"] == ["lost"]
+    by_id = {task["task_id"]: task for task in document["tasks"]}
+    assert by_id["passes"]["score"] == 1.0
+    assert by_id["lost"]["trials"][0]["outcome"] == "infra_error"
+    assert by_id["lost"]["trials"][0]["reason_code"] == "image_unavailable"
+    assert "127.0.0.1:1" in by_id["lost"]["trials"][0]["message"]
+    assert "lost" in ended.stderr
+
+
+def test_what_is_unsupported_is_refused_before_any_container_starts(cache: Path, tmp_path: Path) -> None:
+    write_task(cache, make_task("composed", files={"environment/other.txt": ""}))
+    (cache / "composed" / "environment" / "docker-compose.yaml").write_text("services: {}\n")
+    ended = evalguest("dry-run", "--cache", cache, "--job-dir", tmp_path / "job")
+    assert ended.returncode == 1
+    assert "docker-compose.yaml" in ended.stderr
+    assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--agent", "nobody"), ("-k", "0"), ("--fail-under", "2"), ("--cache", "/no/such/place"), ("--budgets", "/none")],
+)
+def test_usage_errors(cache: Path, tmp_path: Path, arguments: tuple[str, str]) -> None:
+    ended = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", tmp_path / "job", *arguments)
+    assert ended.returncode == 2, ended.stderr
+    assert ended.stdout == ""
+    assert not (tmp_path / "job").exists()
+
+
+def start_and_wait(cache: Path, job_dir: Path, task: str, state: str) -> tuple[subprocess.Popen[str], str]:
+    """Start a dry run and wait until its trial has entered a state; give the process and the run id."""
+    process = subprocess.Popen(
+        [*EVALGUEST, "dry-run", task, "--cache", str(cache), "--job-dir", str(job_dir)],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 60
+    path = job_dir / "trials" / f"{task}__r1" / "state.json"
+    while not path.exists() or json.loads(path.read_text())["state"] != state:
+        assert time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+    return process, json.loads((job_dir / "job.json").read_text())["run_id"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_cleanly(cache: Path, tmp_path: Path, engine: Engine, number: signal.Signals) -> None:
+    process, run_id = start_and_wait(cache, tmp_path / "job", "sleeps", "agent")
+    assert standing(engine, run_id) != []
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert stdout == ""
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
+    assert standing(engine, run_id) == []
+
+
+@pytest.mark.parametrize(("task", "state"), [("passes", "starting"), ("sleeps", "agent"), ("verifies", "verifying")])
+def test_cleanup_removes_what_a_killed_run_left(
+    cache: Path, tmp_path: Path, engine: Engine, task: str, state: str
+) -> None:
+    process, run_id = start_and_wait(cache, tmp_path / "job", task, state)
+    process.kill()
+    process.communicate()
+    ended = evalguest("cleanup", "--json")
+    assert ended.returncode == 0, ended.stderr
+    assert standing(engine, run_id) == []
+    assert run_id in {run["run_id"] for run in json.loads(ended.stdout)["removed"]}
+
+
+def test_the_next_run_sweeps_as_well(cache: Path, tmp_path: Path, engine: Engine) -> None:
+    process, run_id = start_and_wait(cache, tmp_path / "job", "sleeps", "agent")
+    process.kill()
+    process.communicate()
+    ended = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", tmp_path / "next")
+    assert ended.returncode == 0, ended.stderr
+    assert standing(engine, run_id) == []
+
+
+def test_cleanup_spares_a_living_run(cache: Path, tmp_path: Path, engine: Engine) -> None:
+    process, run_id = start_and_wait(cache, tmp_path / "job", "sleeps", "agent")
+    before = standing(engine, run_id)
+    assert evalguest("cleanup").returncode == 0
+    assert standing(engine, run_id) == before
+    process.terminate()
+    process.communicate(timeout=30)

@@ -74,7 +74,14 @@ def examine() -> list[Check]:
         checks.append(engine)
     else:
         checks += [_engine(engine), _resources(engine), _disk(engine), _cpu_time(engine), _base_image(engine, build)]
-    return [*checks, build, _buildkit(), _cache(cache_dir())]
+    return [*checks, _process_list(), build, _buildkit(), _cache(cache_dir())]
+
+
+def _process_list() -> Check:
+    there = shutil.which("ps")  # an engine lists a container's processes with it
+    if there:
+        return Check("process list", "ok", there)
+    return Check("process list", "missing", "ps is not installed", "install it: sudo apt-get install procps")
 
 
 def _packages() -> Check:

@@ -22,6 +22,8 @@ from scripts.failures import run_reporting
 _PACKAGES = ("docker.io", "apparmor", "ca-certificates")
 """The engine, and of what it only recommends: the parser of its confinement profile, the roots it pulls with."""
 
+_APT_INSTALL = ("apt-get", "-qq", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300")
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -111,6 +113,20 @@ def ensure_engine() -> None:
             _take(step)
 
 
+def ensure_ps() -> None:
+    """Bring in `ps`, which an engine lists a container's processes with and small images of Debian lack."""
+    if shutil.which("ps") is not None:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise EnvironmentFault(
+            Reason.TOOL_MISSING,
+            "ps is not installed, and an engine lists a container's processes with it",
+            "install it (on Debian or Ubuntu: sudo apt-get install procps), and run this again",
+        )
+    say("installing procps with apt-get")
+    _install("procps")
+
+
 def ensure_base_image() -> None:
     """Bring the base image into the engine, unless it is there."""
     from guest.trial.engine import connect
@@ -127,15 +143,19 @@ def say(words: str) -> None:
 
 def _take(step: Step) -> None:
     if step is Step.INSTALL:
-        # One dead source among several is no reason to stop: the installation itself decides.
-        _run("apt-get", "-qq", "update", may_fail=True)
-        _run("apt-get", "-qq", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", *_PACKAGES)
+        _install(*_PACKAGES)
     elif step is Step.START_SERVICE:
         _run("systemctl", "start", "docker")  # returns when it is ready
     else:
         log = cache_dir() / "dockerd.log"
         say(f"its output goes to {log}")
         start(Daemon(), log)
+
+
+def _install(*packages: str) -> None:
+    # One dead source among several is no reason to stop: the installation itself decides.
+    _run("apt-get", "-qq", "update", may_fail=True)
+    _run(*_APT_INSTALL, *packages)
 
 
 def _run(*command: str, may_fail: bool = False) -> None:
@@ -164,6 +184,7 @@ def _no_engine(message: str, hint: str) -> EnvironmentFault:
 
 def _main() -> int:
     ensure_engine()
+    ensure_ps()
     ensure_base_image()
     return 0
 

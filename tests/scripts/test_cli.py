@@ -18,6 +18,7 @@ from scripts.failures import run_reporting
 CHECKOUT = Path(__file__).resolve().parents[2]
 SUBCOMMANDS = (
     ("doctor",),
+    ("bake",),
     ("dry-run",),
     ("cleanup",),
     ("tasks", "list"),

@@ -6,7 +6,6 @@ import fcntl
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from guest.errors import EnvironmentFault, UsageFault
 from guest.reason import Reason
+from scripts import apt
 from scripts.cache_dir import cache_dir
 from scripts.dockerd import Daemon, is_installed, start
 from scripts.engine_socket import DEFAULT, Address, answers, find_address
@@ -21,8 +21,6 @@ from scripts.failures import run_reporting
 
 _PACKAGES = ("docker.io", "apparmor", "ca-certificates")
 """The engine, and of what it only recommends: the parser of its confinement profile, the roots it pulls with."""
-
-_APT_INSTALL = ("apt-get", "-qq", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300")
 
 
 @dataclass(frozen=True)
@@ -117,14 +115,14 @@ def ensure_ps() -> None:
     """Bring in `ps`, which an engine lists a container's processes with and small images of Debian lack."""
     if shutil.which("ps") is not None:
         return
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if not apt.can_install():
         raise EnvironmentFault(
             Reason.TOOL_MISSING,
             "ps is not installed, and an engine lists a container's processes with it",
             "install it (on Debian or Ubuntu: sudo apt-get install procps), and run this again",
         )
     say("installing procps with apt-get")
-    _install("procps")
+    apt.install("procps")
 
 
 def ensure_base_image() -> None:
@@ -143,39 +141,13 @@ def say(words: str) -> None:
 
 def _take(step: Step) -> None:
     if step is Step.INSTALL:
-        _install(*_PACKAGES)
+        apt.install(*_PACKAGES)
     elif step is Step.START_SERVICE:
-        _run("systemctl", "start", "docker")  # returns when it is ready
+        apt.run("systemctl", "start", "docker")  # returns when it is ready
     else:
         log = cache_dir() / "dockerd.log"
         say(f"its output goes to {log}")
         start(Daemon(), log)
-
-
-def _install(*packages: str) -> None:
-    # One dead source among several is no reason to stop: the installation itself decides.
-    _run("apt-get", "-qq", "update", may_fail=True)
-    _run(*_APT_INSTALL, *packages)
-
-
-def _run(*command: str, may_fail: bool = False) -> None:
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        check=False,
-    )
-    if done.returncode and not may_fail:
-        raise EnvironmentFault(
-            Reason.TOOL_FAILED,
-            f"{' '.join(command)} ended with status {done.returncode}:\n{done.stdout.strip()[-2000:]}",
-            "mend what it complains of, and run this again",
-        )
 
 
 def _no_engine(message: str, hint: str) -> EnvironmentFault:

@@ -102,7 +102,7 @@ def verify(
         str | None,
         typer.Option(help=f"Also require the first {POOL_SIZE} tasks of this published set, as pinned here."),
     ] = None,
-    offline: Offline = False,
+    offline: Offline = False,  # noqa: ARG001 - accepted, since scripts that verify pass it everywhere; no socket is used
     as_json: Json = False,
 ) -> None:
     """Compare a cache's trees with a manifest; name each missing, extra and changed task, and end with 1 on any.

@@ -14,6 +14,7 @@ from scripts.setup_venv import stamp
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = ("python", "evalguest", "ruff", "mypy", "lint-imports", "pytest")
 MACHINE = "python -P -m scripts.setup_machine"
+TESTS = "python -P -m scripts.setup_tests"
 CHECKS = ["ruff check .", "ruff format --check .", "mypy", "lint-imports --no-logo"]
 
 
@@ -76,7 +77,7 @@ def test_exit_codes_come_through(checkout: Path, failing: str, status: int) -> N
 def test_test_runs_every_check_and_pytest_last(checkout: Path) -> None:
     done = run(checkout / "scripts" / "test", "-k", "some thing")
     assert done.returncode == 0
-    assert done.stdout.splitlines() == [MACHINE, *CHECKS, "pytest -m not drill and not soak -k some thing"]
+    assert done.stdout.splitlines() == [MACHINE, TESTS, *CHECKS, "pytest -m not drill and not soak -k some thing"]
 
 
 def test_test_all_leaves_nothing_out(checkout: Path) -> None:

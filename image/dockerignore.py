@@ -65,4 +65,7 @@ def _glob(part: str) -> str:
     def literal(escaped: re.Match[str]) -> str:
         return f"[{escaped[1]}]" if escaped[1] in ("*", "?", "[") else escaped[1]
 
-    return re.sub(r"\\(.?)", literal, part).replace("[^", "[!")
+    def letters(found: re.Match[str]) -> str:
+        return f"[!{found[2]}]" if found[1] == "^" else f"[{found[2]}!]"
+
+    return re.sub(r"\[([\^!])([^]]+)\]", letters, re.sub(r"\\(.?)", literal, part))

@@ -82,15 +82,20 @@ class _Bakery:
         return image
 
     def _resolve(self, task: Task) -> ResolvedImage:
-        seconds = task.definition.build_timeout_sec
         pin = self._pins.get(task.task_id)
         if pin is not None:
             return self._pinned(task, parse_reference(pin))
         name = task.definition.docker_image
         reference = parse_reference(name) if name is not None else None
+        context = context_of(task)
+        same = f"{reference} {context and context.image_name}"  # tasks of which both are equal get one answer
+        return self._once(same, lambda: self._by_definition(task, reference, context))
+
+    def _by_definition(
+        self, task: Task, reference: ImageReference | None, context: BuildContext | None
+    ) -> ResolvedImage:
         if reference is not None and (found := find_image(self._api, str(reference))):
             return _described(found, reference, "present")
-        context = context_of(task)
         if context is not None and (found := find_image(self._api, context.image_name)):
             return _built(found)
         why = ""
@@ -106,10 +111,10 @@ class _Bakery:
                 self._say(task.task_id, f"{why}; building it from its Dockerfile")
         if context is None:
             raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, "the task names no image and has no Dockerfile")
-        return self._once(context.image_name, lambda: self._build(task, context, why, seconds))
+        return self._once(context.image_name, lambda: self._build(task, context, why))
 
     def _once(self, key: str, make: Callable[[], ResolvedImage]) -> ResolvedImage:
-        """Make what has this key, or wait for the thread that does; all get the one result, or its error."""
+        """Make what has this key, or wait for the thread that does; all get one result, or one error."""
         with self._lock:
             future = self._under_way.get(key)
             mine = future is None
@@ -139,10 +144,11 @@ class _Bakery:
             raise EnvironmentFault(Reason.IMAGE_UNAVAILABLE, f"the pull ended well, yet the engine has no {reference}")
         return _described(found, reference, "pulled")
 
-    def _build(self, task: Task, context: BuildContext, why: str, seconds: float) -> ResolvedImage:
+    def _build(self, task: Task, context: BuildContext, why: str) -> ResolvedImage:
         self._say(task.task_id, "building its image from its Dockerfile")
         began = time.monotonic()
         labels = {KIND_LABEL: "task", **({WHY_LABEL: why} if why else {})}
+        seconds = task.definition.build_timeout_sec
         build(self._api, context, labels, buildkit=find_buildkit(), seconds=seconds, stop=self._stop)
         found = find_image(self._api, context.image_name)
         if found is None:

@@ -154,31 +154,21 @@ def _row(task_id: str, images: Images, pins: Pins, failures: Mapping[str, ImageF
 
 
 def _print(rows: Sequence[Mapping[str, Any]], written: Path | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("task", "source", "image", "note"):
-        table.add_column(name, no_wrap=name != "note")
+    """A line a task, never cut: references are there to be copied."""
+    lines = [["task", "source", "image", "note"]]
     for row in rows:
         image, error = row["image"] or {}, row["error"]
         source = image.get("source") or ("registry" if row["pin"] else "-")
-        note = (
-            f"failed ({error['reason']})"
-            if error
-            else image.get("note", "")
-            if image or row["pin"]
-            else "no docker_image"
-        )
-        cells = (row["task_id"], source, row["pin"] or image.get("ref", "-"), note)
-        table.add_row(*(Text(cell) for cell in cells))
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(table)
+        note = image.get("note", "") if image or row["pin"] else "names no docker_image"
+        note = f"failed ({error['reason']})" if error else note
+        lines.append([row["task_id"], source, row["pin"] or image.get("ref", "-"), " ".join(note.split())])
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
     failed = [row for row in rows if row["error"]]
     for row in failed:
-        console.print(Text(f"\n{row['task_id']}: {row['error']['message']}"))
+        print(f"\n{row['task_id']}: {row['error']['message']}")
     if failed:
-        console.print(Text(f"\n{len(failed)} of {len(rows)} tasks failed"))
+        print(f"\n{len(failed)} of {len(rows)} tasks failed")
     if written is not None:
-        console.print(Text(f"\nwrote {written}"))
+        print(f"\nwrote {written}")

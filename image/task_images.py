@@ -95,7 +95,7 @@ class _Bakery:
         self, task: Task, reference: ImageReference | None, context: BuildContext | None
     ) -> ResolvedImage:
         if reference is not None and (found := find_image(self._api, str(reference))):
-            return _described(found, reference, "present")
+            return self._pinned(task, reference) if reference.digest else _described(found, reference, "present")
         if context is not None and (found := find_image(self._api, context.image_name)):
             return _built(found)
         why = ""
@@ -162,10 +162,10 @@ def _described(
     found: Mapping[str, Any], reference: ImageReference, source: Literal["pulled", "present"]
 ) -> ResolvedImage:
     """Name an image by the digest a registry gave it, else by its id: a tag that is present here proves nothing."""
-    given = {digest_in(each, reference.name) for each in found.get("RepoDigests") or []} - {None}
-    if not given:
+    given = [digest_in(each, reference.name) for each in found.get("RepoDigests") or []]
+    digest = min(filter(None, given), default=None)
+    if digest is None:
         return ResolvedImage(found["Id"], found["Id"], "id", source, workdir_of(found))
-    digest = reference.digest if reference.digest in given else min(filter(None, given))
     return ResolvedImage(found["Id"], f"{reference.name}@{digest}", "digest", source, workdir_of(found))
 
 

@@ -93,7 +93,6 @@ def test_a_step_that_fails_is_told_in_its_own_words(build: Build, base_image: st
     [
         ("FROM scratch\nCOPY not-there /x\n", "not-there"),
         ("FROM scratch\nNONSENSE x\n", "unknown instruction"),
-        ("", "empty"),
         ("FROM nosuchhost.invalid/nothing:1\n", "nosuchhost.invalid"),
     ],
 )

@@ -137,7 +137,9 @@ def test_a_digest_in_the_definition_is_kept_to(
     baking: Baking, registry: Registry, repository: str, published: Publish
 ) -> None:
     image_id, digest = published(repository)
-    image = baking.image(named(f"{registry.host}/{repository}:1@{digest}"))
+    task = named(f"{registry.host}/{repository}:1@{digest}")
+    image = baking.image(task)
+    assert baking.image(task) == dataclasses.replace(image, source="present")
     assert image == ResolvedImage(image_id, f"{registry.host}/{repository}@{digest}", "digest", "pulled", "/srv")
 
 

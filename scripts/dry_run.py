@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import datetime
 import secrets
-import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,12 +45,13 @@ def dry_run(
     """
     from guest.trial.engine import connect
     from scripts.report import print_summary
+    from scripts.stop_signals import stop_on_signals
 
     if fail_under is not None and not 0 <= fail_under <= 1:
         raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
     actor = _agent(agent)
     engine = connect()
-    with _stop_on_signals() as stop:
+    with stop_on_signals("stopping: ending the running trials and removing their containers") as stop:
         run_id = secrets.token_hex(6)
         directory = job_dir or CHECKOUT / "jobs" / f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{run_id}"
         summary = _run(engine, stop, actor, directory, run_id, cache, tasks or [], budgets, repetitions, concurrent)
@@ -137,21 +135,3 @@ def _agent(name: str) -> Agent:
     if name not in agents:
         raise UsageFault(Reason.USAGE, f"--agent is {name!r}, expected oracle or nop", "submitted agents come later")
     return agents[name]()
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[threading.Event]:
-    """Give an event that Ctrl-C, TERM and a closed terminal set; the handlers before are put back at the end."""
-    stop = threading.Event()
-
-    def handle(_signal: int, _frame: object) -> None:
-        if not stop.is_set():
-            sys.stderr.write("stopping: ending the running trials and removing their containers\n")
-        stop.set()
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield stop
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from scripts.cache_dir import cache_dir
 
 from guest.job.sweep import sweep_run
 from guest.trial.container import ContainerSpec, create, start
 from guest.trial.engine import Engine, connect
 from guest.trial.holder import HolderImage
 from image.base.ensure import ensure_base
+from scripts.cache_dir import cache_dir
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKS = CHECKOUT / "tests" / "packs"

@@ -20,6 +20,7 @@ from guest.trial.engine import Engine, engine_call
 from guest.trial.holder import remove_network
 
 STARTING_SEC = 10
+SETTLE_SEC = 0.5
 _GROUP = re.compile(r"evalguest_([0-9a-z]+)_[0-9]+(\.slice)?")
 
 
@@ -43,13 +44,19 @@ class Leftovers:
 
 
 def find_leftovers(engine: Engine) -> list[Leftovers]:
-    """Give what stands of runs that no longer live, waiting a moment for one that may just be starting."""
+    """Give what stands of runs that no longer live.
+
+    Waits a moment where the engine may not have caught up: a run that is just starting has no holder yet, and that of
+    one that was just killed may not have ended.
+    """
+    if any(run.alive for run in _all_runs(engine).values()):
+        time.sleep(SETTLE_SEC)
     deadline = time.monotonic() + STARTING_SEC
     while True:
         runs = [run for run in _all_runs(engine).values() if not run.alive]
         if time.monotonic() > deadline or all(time.time() - run.newest > STARTING_SEC for run in runs):
             return sorted(runs, key=lambda run: run.run_id)
-        time.sleep(0.5)
+        time.sleep(SETTLE_SEC)
 
 
 def remove_leftovers(engine: Engine, run: Leftovers) -> None:
@@ -92,8 +99,9 @@ def _all_runs(engine: Engine) -> dict[str, Leftovers]:
             of(row["Labels"]).volumes.append(row["Name"])
     for name in _groups():
         match = _GROUP.fullmatch(name)
-        if match:
-            runs.setdefault(match[1], Leftovers(match[1])).groups.append(name)
+        # A group alone proves nothing: its run may live in another engine of this machine.
+        if match and match[1] in runs:
+            runs[match[1]].groups.append(name)
     return runs
 
 

@@ -41,11 +41,6 @@ class Task:
         """Whether an image can be built for the task."""
         return "environment/Dockerfile" in self.files
 
-    @property
-    def environment_digest(self) -> str:
-        """Tree digest (hex) of `environment/` alone: what a built image depends on."""
-        return digest_of(self.subtree("environment"))
-
 
 def task_from_files(task_id: str, files: Mapping[str, TreeFile]) -> Task:
     """Check a tree that was read and give the task.

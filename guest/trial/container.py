@@ -153,11 +153,24 @@ def is_running(engine: Engine, container_id: str) -> bool:
 
 
 def live_processes(engine: Engine, container_id: str) -> list[str]:
-    """Give the commands of all processes but PID 1 that are not zombies, from the engine's process list."""
-    with engine_call("list the container's processes"):
-        first = str(engine.api.inspect_container(container_id)["State"]["Pid"])
-        rows = engine.api.top(container_id, "-eo pid,stat,args")["Processes"] or []
-    return [args for pid, state, args in rows if pid != first and not state.startswith("Z")]
+    """Give the commands of all processes but PID 1 that are not zombies, from the engine's process list.
+
+    Raises Refused: CONTAINER_ENDED when there are none at all, ENGINE_UNSUITABLE when the engine cannot list them (it
+    runs the `ps` of its own machine, which no container can influence).
+    """
+    with engine_call("inspect the container"):
+        state = engine.api.inspect_container(container_id)["State"]
+    if not state["Running"]:
+        raise Refused(Reason.CONTAINER_ENDED, "PID 1 of the task container has ended")
+    try:
+        with engine_call("list the container's processes"):
+            rows = engine.api.top(container_id, "-eo pid,stat,args")["Processes"] or []
+    except EnvironmentFault as fault:
+        if not is_running(engine, container_id):
+            raise Refused(Reason.CONTAINER_ENDED, "PID 1 of the task container has ended") from fault
+        raise Refused(Reason.ENGINE_UNSUITABLE, fault.message, "install ps (procps) beside the engine") from fault
+    first = str(state["Pid"])
+    return [args for pid, stat, args in rows if pid != first and not stat.startswith("Z")]
 
 
 def remove(engine: Engine, container_id: str) -> None:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
@@ -101,9 +102,9 @@ def run_exec(
     started = time.monotonic()
     output = _Output(keep, marked=killable)
     try:
-        ended = _pump(engine, exec_id, _raw_socket(stream), output, started + seconds, stop)
+        ended = _pump(engine, exec_id, raw_socket(stream), output, started + seconds, stop)
     finally:
-        stream.close()
+        close_stream(stream)
     taken = time.monotonic() - started
     if not ended:
         if killable and output.marker.isdigit():
@@ -112,7 +113,15 @@ def run_exec(
     return ExecResult(_exit_code(engine, exec_id), bytes(output.kept), output.truncated, taken)
 
 
-def _raw_socket(stream: object) -> socket.socket:
+def close_stream(stream: Any) -> None:  # noqa: ANN401 - the client library's own wrapper
+    """Close a stream of the client library with the response it belongs to, which it keeps open otherwise."""
+    response = getattr(stream, "_response", None)
+    if response is not None:
+        response.close()
+    stream.close()
+
+
+def raw_socket(stream: object) -> socket.socket:
     """Give the socket inside the client library's wrapper, which must stay alive as long as it is used."""
     raw = getattr(stream, "_sock", stream)
     if not isinstance(raw, socket.socket):

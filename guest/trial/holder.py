@@ -11,6 +11,7 @@ import json
 import socket
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from guest.reason import Reason
 from guest.trial import container
 from guest.trial.container import OWNER_LABEL, ContainerSpec
 from guest.trial.engine import Engine, engine_call
+from guest.trial.exec import close_stream, raw_socket
 
 ANSWER_SEC = 20
 _PROGRAM = Path(__file__).with_name("holder_program.py")
@@ -43,6 +45,7 @@ class Holder:
         self._connected = network
         self._lock = threading.Lock()
         self.container_id = ""
+        self._opened = ExitStack()
         try:
             if self._bridge:
                 self._bridge_id = _create_bridge(engine, self._bridge, run_id)
@@ -56,10 +59,11 @@ class Holder:
                 open_stdin=True,
             )
             self.container_id, _ = container.create(engine, spec)
-            self._wrapper = _attach(engine, self.container_id)
-            self._socket: socket.socket = self._wrapper._sock  # noqa: SLF001 - the client library offers no other way
+            stream = _attach(engine, self.container_id)
+            self._opened.callback(close_stream, stream)
+            self._socket = raw_socket(stream)
             self._socket.settimeout(ANSWER_SEC)
-            self._frames = self._socket.makefile("rb")
+            self._frames = self._opened.enter_context(self._socket.makefile("rb"))
             container.start(engine, self.container_id)
             self._answer()
         except BaseException:
@@ -100,6 +104,7 @@ class Holder:
     def close(self) -> None:
         """Remove the holder and its bridge. Raises EnvironmentFault when they cannot be removed."""
         try:
+            self._opened.close()
             if self.container_id:
                 container.remove(self._engine, self.container_id)
         finally:

@@ -26,12 +26,6 @@ def test_subtrees_and_digests() -> None:
     assert task.subtree("tests/data/") == {"a": TreeFile(b"1")}
     assert task.subtree("nothing") == {}
     assert task.has_dockerfile
-    dockerfile = b"FROM debian:13\nWORKDIR /srv/app\n"
-    line = b"Dockerfile\0" + sha256(dockerfile).hexdigest().encode() + b"\n"
-    assert task.environment_digest == sha256(line).hexdigest()
-    other = make(task_files(MODERN_TOML, tests__data__a=b"9"))
-    assert other.environment_digest == task.environment_digest
-    assert other.tree_digest != task.tree_digest
 
 
 def test_a_published_image_needs_no_dockerfile() -> None:

@@ -77,16 +77,20 @@ def test_stats_serve_where_files_cannot_be_read(
     before = cgroup.cpu_seconds(task_container)
     spin = "import time\nwhile time.process_time() < 0.5: pass"
     run_exec(engine, task_container, ["python3", "-c", spin], seconds=30, stop=stop)
-    assert 0.5 <= cgroup.cpu_seconds(task_container) - before < 1.0
+    assert 0.45 < cgroup.cpu_seconds(task_container) - before < 1.0
     assert cgroup.memory(task_container).peak_bytes is None
 
 
+MOUNTS = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+UNIFIED = next((Path(where) for _, where, kind, *_ in MOUNTS if kind == "cgroup2"), None)
+
+
 @pytest.mark.engine
+@pytest.mark.skipif(UNIFIED is None, reason="no cgroup version 2 is mounted on this machine")
 def test_version_two_is_read_from_a_real_group(engine: Engine) -> None:
     """The kernel keeps cpu.stat in every version 2 group, even where the controllers live in version 1."""
-    tree = next(
-        Path(line.split()[1]) for line in Path("/proc/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"
-    )
+    tree = UNIFIED
+    assert tree is not None
     cgroup = SlotCgroup(
         engine_with(engine, cgroup_version="2", cgroup_driver="cgroupfs"), "evalguest_two_0", trees=(tree,)
     )

@@ -9,6 +9,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from guest.errors import EnvironmentFault
 from guest.reason import Reason
@@ -18,6 +19,7 @@ from image.base.deb import packages_index
 from image.base.lock import BaseLock
 
 _GRACE_SEC = 20
+_INSTALL = ("apt-get", "-qq", "install", "-y", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300")
 
 Bootstrap = Callable[[BaseLock, Path, Path, Callable[[str], None]], None]
 """Makes the raw tar (third argument: the file to write) of a lock from a flat repository directory (second)."""
@@ -56,7 +58,7 @@ def write_repository(lock: BaseLock, debs: Mapping[str, Path], repository: Path)
     for sha256, deb in debs.items():
         target = repository / f"{sha256}.deb"
         try:
-            os.link(deb, target)
+            os.link(deb.resolve(), target)
         except OSError:  # another filesystem, or one without hard links
             shutil.copyfile(deb, target)
     (repository / "Packages").write_bytes(packages_index(lock, debs))
@@ -64,13 +66,13 @@ def write_repository(lock: BaseLock, debs: Mapping[str, Path], repository: Path)
 
 def mmdebstrap_command(lock: BaseLock, repository: str, out: str) -> list[str]:
     """Give the command that makes the raw tar `out` from the flat repository at `repository`."""
-    command = ["mmdebstrap", "--quiet", "--mode=root", "--variant=apt", "--format=tar"]
+    command = ["mmdebstrap", "--mode=root", "--variant=apt", "--format=tar"]
     command += [f"--architectures={lock.architecture}", f"--include={','.join(lock.requested)}"]
     command += [f"--dpkgopt={option}" for option in DPKG_OPTIONS]
     # the packages may lie where apt's own user cannot read
     command += ['--aptopt=APT::Sandbox::User "root"']
     # copy, not file: the packages are brought in without a mount that a failure could leave behind
-    return [*command, "", out, f"deb [trusted=yes] copy://{repository} ./"]
+    return [*command, "", out, f"deb [trusted=yes] copy://{quote(repository)} ./"]
 
 
 def build_environment(lock: BaseLock, temporary: str) -> dict[str, str]:
@@ -95,10 +97,12 @@ def bootstrap_on_host(lock: BaseLock, repository: Path, raw: Path, say: Callable
     """Run mmdebstrap on this machine, installing it first where it is missing."""
     if shutil.which("mmdebstrap") is None:
         say("installing mmdebstrap with apt-get")
-        install = ["apt-get", "install", "-y", "--no-install-recommends", "mmdebstrap"]
         noninteractive = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        run_tool(["apt-get", "update"], noninteractive)
-        run_tool(install, noninteractive)
+        try:
+            run_tool(["apt-get", "-qq", "update"], noninteractive)
+        except EnvironmentFault as fault:  # one dead source among several: the installation decides
+            say(fault.message)
+        run_tool([*_INSTALL, "mmdebstrap"], noninteractive)
     say(f"building the root filesystem from {len(lock.packages)} packages (about half a minute)")
     temporary = raw.parent / "mmdebstrap"
     temporary.mkdir(mode=0o755)

@@ -27,7 +27,7 @@ from image.base.in_container import BUILDER_IMAGE, bootstrap_in_container
 from image.base.lock import BaseLock, Expected, read_lock
 from image.layout import ImageDigests, Layer, image_config, image_digests, write_layout
 
-_ROOM_BYTES = 2_500_000_000
+_ROOM_BYTES = 2_000_000_000
 """Packages, unpacked tree, raw tar, canonical tar and archive at once."""
 
 _CREATED_BY = "evalguest image/base/lock.json"
@@ -100,7 +100,7 @@ def find_base(engine: docker.APIClient, lock: BaseLock) -> BaseImage | None:
     """Give the base image if the engine has the very one that the lock expects under its name."""
     with engine_call(f"inspect {lock.ref}"):
         try:
-            image_id = str(engine.inspect_image(lock.ref)["Id"])  # type: ignore[no-untyped-call]
+            image_id = str(engine.inspect_image(lock.ref)["Id"])
         except ImageNotFound:
             return None
     config = f"sha256:{lock.expected.config_sha256}"
@@ -219,7 +219,7 @@ def _load(engine: docker.APIClient, lock: BaseLock, archive: Path) -> BaseImage 
     """Load the archive, or give the engine's words when it finds it damaged or holding another image."""
     with engine_call(f"load {archive}"), archive.open("rb") as stream:
         try:
-            for item in engine.load_image(stream):  # type: ignore[no-untyped-call]
+            for item in engine.load_image(stream):
                 if "error" in item:
                     return str(item["error"])
         except APIError as error:

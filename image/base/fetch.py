@@ -47,7 +47,10 @@ def sources(lock: BaseLock, mirror: str = DEFAULT_MIRROR) -> tuple[str, str]:
 
 def moved_hint(snapshot: str) -> str:
     """Say what to do when a mirror has moved on; `snapshot` is a root that has the packages as they were."""
-    return f"`evalguest lock write --refresh` writes a new lock; `--mirror {snapshot}` takes the packages as they were"
+    return (
+        "`evalguest lock write --refresh` writes a new lock; "
+        f"`evalguest lock write --mirror {snapshot}` builds the locked image from packages as they were"
+    )
 
 
 def package_url(root: str, package: LockedPackage) -> str:
@@ -135,12 +138,14 @@ def _fetch(package: LockedPackage, store: Path, roots: Sequence[str]) -> None:
     reasons = {reason for reason, _ in tried}
     words = f"package {package.name} {package.version}: " + "; ".join(words for _, words in tried)
     if Reason.LOCK_MISMATCH in reasons:
-        hint = "the mirror, or something on the way to it, altered the file: name another one with --mirror URL"
+        hint = "the mirror, or something on the way to it, altered it: `evalguest lock write --mirror URL` builds from another"
         raise EnvironmentFault(Reason.LOCK_MISMATCH, words, hint)
     if Reason.MIRROR_MOVED in reasons:
         raise EnvironmentFault(Reason.MIRROR_MOVED, words, moved_hint(roots[-1]))
     raise EnvironmentFault(
-        Reason.NETWORK_UNAVAILABLE, words, "check the network, or name another mirror with --mirror URL"
+        Reason.NETWORK_UNAVAILABLE,
+        words,
+        "check the network, or build from another mirror: `evalguest lock write --mirror URL`",
     )
 
 

@@ -76,7 +76,7 @@ def _create(engine: docker.APIClient, builder: str) -> str:
 
 def _ensure_builder(engine: docker.APIClient, builder: str, say: Callable[[str], None]) -> None:
     try:
-        engine.inspect_image(builder)  # type: ignore[no-untyped-call]
+        engine.inspect_image(builder)
     except ImageNotFound:
         say(f"pulling {builder}")
         try:

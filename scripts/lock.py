@@ -42,7 +42,7 @@ def write(
     from image.base.refresh import rebuilt, resolved_anew, rewrite_from_lines
     from scripts.cache_dir import cache_dir
 
-    mirror = _mirror(mirror or DEFAULT_MIRROR)
+    mirror = _mirror(DEFAULT_MIRROR if mirror is None else mirror)
     old = read_lock()
     if refresh:
         _say(f"resolving {len(old.requested)} packages of {old.suite} at {mirror}")
@@ -80,7 +80,7 @@ def check(
     from image.base.fetch import DEFAULT_MIRROR, moved_hint, sources, unserved
     from image.base.lock import read_lock
 
-    mirror = _mirror(mirror or DEFAULT_MIRROR)
+    mirror = _mirror(DEFAULT_MIRROR if mirror is None else mirror)
     lock = read_lock()
     if gone := unserved(lock, mirror):
         names = ", ".join(f"{package.name} {package.version}" for package in gone)
@@ -102,7 +102,7 @@ def check(
 def _mirror(url: str) -> str:
     if not url.startswith(("http://", "https://")):
         raise UsageFault(Reason.USAGE, f"--mirror is {url!r}; expected http://… or https://…")
-    return url
+    return url.rstrip("/")
 
 
 def _bootstrap() -> Bootstrap:

@@ -138,7 +138,7 @@ def _fetch(package: LockedPackage, store: Path, roots: Sequence[str]) -> None:
     reasons = {reason for reason, _ in tried}
     words = f"package {package.name} {package.version}: " + "; ".join(words for _, words in tried)
     if Reason.LOCK_MISMATCH in reasons:
-        hint = "the mirror, or something on the way to it, altered it: `evalguest lock write --mirror URL` builds from another"
+        hint = "it was altered at the mirror or on the way: `evalguest lock write --mirror URL` builds from another"
         raise EnvironmentFault(Reason.LOCK_MISMATCH, words, hint)
     if Reason.MIRROR_MOVED in reasons:
         raise EnvironmentFault(Reason.MIRROR_MOVED, words, moved_hint(roots[-1]))

@@ -78,6 +78,16 @@ class SlotCgroup:
                 Reason.ENGINE_FAULT, f"the CPU counter of {group} cannot be read: {error!r}"
             ) from error
 
+    def process_count(self, container_id: str) -> int | None:
+        """Give how many processes the container has, None where no file says.
+
+        A container's own tree of groups is read-only, so that none of its processes can be in a group below its own.
+        """
+        try:
+            return len((self._container("cpuacct", container_id) / "cgroup.procs").read_text().split())
+        except OSError:
+            return None
+
     def memory(self, container_id: str) -> MemoryUse:
         """Give the container's memory peak and kernel kills, before its removal."""
         group = self._container("memory", container_id)

@@ -130,7 +130,7 @@ class Trial:
         write_json(plan.directory / "inspect.json", _essence(inspection), durable=False)
         container.start(self._engine, course.container_id)
         course.cpu_start = self._cpu()
-        return Place(self._engine, course.container_id, workdir, self._stop)
+        return Place(self._engine, course.container_id, self._slot.cgroup, workdir, self._stop)
 
     def _check_health(self, place: Place) -> None:
         """Wait for the task's own health check, if it has one. Raises Refused(HEALTHCHECK_FAILED)."""

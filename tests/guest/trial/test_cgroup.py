@@ -40,6 +40,9 @@ def test_parent_keeps_the_time_of_removed_children(
     assert cgroup.source in ("cgroup1", "cgroup2")
     assert (cgroup.memory(container_id).peak_bytes or 0) > 1 << 20
     assert cgroup.memory(container_id).oom_kills == 0
+    assert cgroup.process_count(container_id) == 1
+    run_exec(engine, container_id, ["sh", "-c", "sleep 100 >/dev/null 2>&1 &"], seconds=30, stop=stop)
+    assert cgroup.process_count(container_id) == 2
     remove(engine, container_id)
     assert used <= cgroup.cpu_seconds(container_id) - before < used + 0.1
     cgroup.remove()
@@ -79,6 +82,7 @@ def test_stats_serve_where_files_cannot_be_read(
     run_exec(engine, task_container, ["python3", "-c", spin], seconds=30, stop=stop)
     assert 0.45 < cgroup.cpu_seconds(task_container) - before < 1.0
     assert cgroup.memory(task_container).peak_bytes is None
+    assert cgroup.process_count(task_container) is None
 
 
 MOUNTS = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]

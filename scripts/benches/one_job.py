@@ -90,7 +90,8 @@ def _watch_calls() -> dict[str, list[float]]:
         calls[kind].append((time.perf_counter() - began) * 1000)
         return answer
 
-    requests.Session.send = timed  # type: ignore[method-assign] - the one place all calls pass
+    # The one place that all calls pass.
+    requests.Session.send = timed  # type: ignore[method-assign, assignment]
     return calls
 
 

@@ -1,4 +1,4 @@
-"""`scripts/bench trials`: what a trial costs beyond the agent and the verifier, how many a second, and where it goes."""
+"""`scripts/bench trials`: what a trial costs beyond agent and verifier, how many a second, and where it goes."""
 
 from __future__ import annotations
 

@@ -382,11 +382,11 @@ def test_what_was_answered_survives_a_death_in_mid_write():
     def strike(number: int) -> None:
         if number < 4:
             return work(number)
-        for _ in range(400):  # until every writer has been answered some times
-            time.sleep(0.01)
-            if all(len(versions) > 5 for versions in answered):
-                break
         with Client() as client:
+            for _ in range(400):  # until every writer has been answered some times
+                time.sleep(0.01)
+                if all(len(versions) > 5 for versions in answered):
+                    break
             kill(client)
 
     in_threads(5, strike)

@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from guest.tasks.budgets import Budget
 from guest.tasks.definition import TaskDefinition
 from guest.tasks.task import Task, task_from_files
 from guest.tasks.tree import TreeFile
+
+BUDGET = Budget(
+    agent_cpu_sec=60.0,
+    verifier_cpu_sec=60.0,
+    agent_wall_sec=60.0,
+    verifier_wall_sec=60.0,
+    isolation="isolated",
+    network="none",
+)
 
 TOML = """
 schema_version = "1.1"

@@ -10,23 +10,14 @@ import pytest
 
 from guest.job.admission import Capacity
 from guest.job.job import JobPlan
-from guest.tasks.budgets import Budget
 from guest.tasks.task import Task
 from guest.trial.agent import Agent, OracleAgent
 from guest.trial.engine import Engine
 from guest.trial.holder import HolderImage
 from guest.trial.image import ResolvedImage
+from tests.tasks_made import BUDGET
 
 MakePlan = Callable[..., JobPlan]
-
-BUDGET = Budget(
-    agent_cpu_sec=60.0,
-    verifier_cpu_sec=60.0,
-    agent_wall_sec=60.0,
-    verifier_wall_sec=60.0,
-    isolation="isolated",
-    network="none",
-)
 
 
 @pytest.fixture

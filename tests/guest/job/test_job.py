@@ -19,8 +19,8 @@ from guest.trial.holder import Holder, HolderImage
 from guest.trial.image import ImageFailure
 from guest.trial.outcome import Outcome
 from guest.trial.record import TrialRecord
-from tests.guest.job.conftest import BUDGET, MakePlan
-from tests.tasks_made import make_task
+from tests.guest.job.conftest import MakePlan
+from tests.tasks_made import BUDGET, make_task
 
 pytestmark = pytest.mark.engine
 

@@ -8,8 +8,8 @@ import pytest
 
 from guest.job.job import run_job
 from guest.trial.engine import Engine
-from tests.guest.job.conftest import BUDGET, MakePlan
-from tests.tasks_made import make_task
+from tests.guest.job.conftest import MakePlan
+from tests.tasks_made import BUDGET, make_task
 
 PASSES = make_task("passes", test="echo 1 > /logs/verifier/reward.txt")
 NETWORKED = make_task("networked", test="echo 1 > /logs/verifier/reward.txt")

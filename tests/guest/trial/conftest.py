@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from guest.tasks.budgets import Budget
 from guest.tasks.task import Task
 from guest.trial.agent import Agent
 from guest.trial.course import TrialPlan
@@ -20,6 +19,7 @@ from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.lifecycle import Trial
 from guest.trial.record import TrialRecord
 from guest.trial.slot import Slot
+from tests.tasks_made import BUDGET
 
 
 class Script:
@@ -57,17 +57,7 @@ def run_trial(
     def run(
         task: Task, agent: Agent | str, *, image: ResolvedImage | ImageFailure | None = None, **changes: Any
     ) -> TrialRecord:
-        budget = Budget(
-            **{
-                "agent_cpu_sec": 60.0,
-                "verifier_cpu_sec": 60.0,
-                "agent_wall_sec": 60.0,
-                "verifier_wall_sec": 60.0,
-                "isolation": "isolated",
-                "network": "none",
-                **changes,
-            }
-        )
+        budget = BUDGET.model_copy(update=changes)
         inspected = engine.api.inspect_image(base_image)["Id"]
         plan = TrialPlan(
             run_id=run_id,

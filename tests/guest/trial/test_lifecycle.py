@@ -13,12 +13,12 @@ from guest.trial.agent import NopAgent, OracleAgent
 from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.environment import CommandTimeout, Environment
-from guest.trial.image import ImageFailure
+from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.lifecycle import Trial
 from guest.trial.outcome import Outcome
 from guest.trial.slot import Slot
 from tests.guest.trial.conftest import RunTrial, Script
-from tests.tasks_made import make_task
+from tests.tasks_made import BUDGET, make_task
 
 pytestmark = pytest.mark.engine
 
@@ -156,13 +156,11 @@ def test_the_handle_works_as_harbor_describes_and_not_after_the_phase(run_trial:
 
 
 def test_environments_of_the_phases_are_kept_apart(run_trial: RunTrial) -> None:
-    toml = '[agent.env]\nA = "agent"\n[verifier.env]\nV = "verifier"\n[environment.env]\nE = "everywhere"\n'
-    toml = toml.replace("[agent.env]", "").replace('A = "agent"\n', "")
     task = make_task(
         toml='env = { E = "everywhere" }\n',
-        test='echo "$E-$V-$A" ; test "$E-$V-$A" = everywhere-- && echo 1 > /logs/verifier/reward.txt',
+        test='test "$E-$A" = everywhere- && echo 1 > /logs/verifier/reward.txt',
     )
-    agent = Script('echo "$E"')
+    agent = Script('echo "$E"; export A=agent; echo A=agent >> /etc/environment')
     assert run_trial(task, agent).reward == 1.0
     assert agent.saw == "everywhere\n"
 
@@ -327,26 +325,14 @@ def test_health_check(run_trial: RunTrial) -> None:
 
 
 def test_stopping_leaves_no_container_and_no_record(
-    engine: Engine, slot: Slot, base_image: str, run_id: str, tmp_path: Path, run_trial: RunTrial
+    engine: Engine, slot: Slot, base_image: str, run_id: str, tmp_path: Path
 ) -> None:
-    plan_of = run_trial.__closure__  # the bench is needed for its sweep only
-    assert plan_of is not None
     stop = threading.Event()
-    from guest.tasks.budgets import Budget  # noqa: PLC0415
-    from guest.trial.image import ResolvedImage  # noqa: PLC0415
-
-    budget = Budget(
-        agent_cpu_sec=60.0,
-        verifier_cpu_sec=60.0,
-        agent_wall_sec=60.0,
-        verifier_wall_sec=60.0,
-        isolation="isolated",
-        network="none",
-    )
-    plan = TrialPlan(run_id, TASK, budget, ResolvedImage("", base_image, "id", "present", "/srv"), 1, tmp_path / "t")
+    image = ResolvedImage("", base_image, "id", "present", "/srv")
+    plan = TrialPlan(run_id, TASK, BUDGET, image, 1, tmp_path / "trial")
     threading.Timer(1.0, stop.set).start()
     with pytest.raises(Refused) as caught:
         Trial(engine, slot, plan, Script("sleep 1000"), stop).run()
     assert caught.value.reason is Reason.INTERRUPTED
     assert engine.api.containers(all=True, filters={"label": [f"evalguest={run_id}", "evalguest.role=task"]}) == []
-    assert not (tmp_path / "t" / "record.json").exists()
+    assert not (tmp_path / "trial" / "record.json").exists()

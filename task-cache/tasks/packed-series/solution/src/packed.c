@@ -182,12 +182,13 @@ static bool read_series(struct series *s, struct reader *r)
 const char *packed_parse(struct series *s, const struct buffer *packed)
 {
     struct buffer again = {0};
-    struct reader r = {packed->data, packed->data + packed->used};
+    struct reader r;
     bool same;
 
     if (packed->used < 10)
         return "too short for a packed series";
-    r.end -= 4;
+    r.p = packed->data;
+    r.end = packed->data + packed->used - 4;
     if (!read_series(s, &r))
         return "not a packed series, or cut off";
     /* There is one file for a series: whatever else may be wrong shows here. */

@@ -21,6 +21,9 @@ from guest.trial.engine import Engine, engine_call
 
 TICK_SEC = 0.25
 DRAIN_SEC = 0.2
+START_SEC = 60
+MARK_SEC = 2
+MARK_BYTES = 10
 STDERR = 2
 _HEADER = struct.Struct(">BxxxL")
 
@@ -46,6 +49,11 @@ class _Output:
         self.marker = b""
         self._pending = bytearray()
 
+    @property
+    def marking(self) -> bool:
+        """Say whether the marker is still to come."""
+        return self._mark is not None
+
     def feed(self, data: bytes) -> None:
         self._pending += data
         while len(self._pending) >= _HEADER.size:
@@ -58,11 +66,14 @@ class _Output:
 
     def _add(self, stream: int, payload: bytes) -> None:
         if self._mark is not None and stream == STDERR:
-            self._mark += payload
-            line, found, payload = bytes(self._mark).partition(b"\n")
-            if not found:
+            payload = bytes(self._mark) + payload
+            line, found, rest = payload.partition(b"\n")
+            if len(line) <= MARK_BYTES and not found:
+                self._mark[:] = payload
                 return
-            self.marker, self._mark = line, None
+            self._mark = None
+            if len(line) <= MARK_BYTES:  # else it is not ours: the container's shell has been replaced
+                self.marker, payload = line, rest
         room = self._keep - len(self.kept)
         self.truncated = self.truncated or len(payload) > room
         self.kept += payload[:room]
@@ -84,8 +95,9 @@ def run_exec(
     """Run `argv` and give its exit code and its first `keep` bytes of output.
 
     After `seconds` the result has no exit code; with `killable` the command's process group is then killed (the
-    engine has no call for that), otherwise ending it is the caller's affair. Raises EnvironmentFault for engine
-    errors and Refused(INTERRUPTED) when `stop` is set meanwhile.
+    engine has no call for that), otherwise ending it is the caller's affair. A command that is out of time has started
+    all the same when this returns: none is left that could start later, after whatever comes next. Raises
+    EnvironmentFault for engine errors and Refused(INTERRUPTED) when `stop` is set meanwhile.
     """
     if killable:
         # The engine makes each exec'ed process a session leader, so its pid (in the container) is also its group.
@@ -102,15 +114,16 @@ def run_exec(
     started = time.monotonic()
     output = _Output(keep, marked=killable)
     try:
-        ended = _pump(engine, exec_id, raw_socket(stream), output, started + seconds, stop)
+        raw = raw_socket(stream)
+        exit_code = _pump(engine, exec_id, raw, output, started + seconds, stop)
+        taken = time.monotonic() - started
+        if exit_code is None:
+            _await_start(engine, exec_id, raw, output, stop)
     finally:
         close_stream(stream)
-    taken = time.monotonic() - started
-    if not ended:
-        if killable and output.marker.isdigit():
-            _kill_group(engine, container_id, int(output.marker), stop)
-        return ExecResult(None, bytes(output.kept), output.truncated, taken)
-    return ExecResult(_exit_code(engine, exec_id), bytes(output.kept), output.truncated, taken)
+    if exit_code is None and output.marker.isdigit():
+        _kill_group(engine, container_id, int(output.marker), stop)
+    return ExecResult(exit_code, bytes(output.kept), output.truncated, taken)
 
 
 def close_stream(stream: Any) -> None:  # noqa: ANN401 - the client library's own wrapper
@@ -129,60 +142,85 @@ def raw_socket(stream: object) -> socket.socket:
     return raw
 
 
-def _pump(  # noqa: C901 - one loop, its state and its bounds
+def _pump(
     engine: Engine, exec_id: str, raw: socket.socket, output: _Output, deadline: float, stop: threading.Event
-) -> bool:
-    """Read until the command has ended (True) or the deadline has passed (False)."""
-    quiet_since = time.monotonic()
-    last_look = quiet_since
+) -> int | None:
+    """Read until the command has ended and give its exit code, None when the deadline has passed."""
+    quiet_since = last_look = time.monotonic()
+    pause = 0.01
+    more = True
     while True:
         now = time.monotonic()
         if stop.is_set():
             raise Refused(Reason.INTERRUPTED, "stopped while a command ran in the container")
         if now >= deadline:
-            return False
-        raw.settimeout(max(0.001, min(TICK_SEC, deadline - now)))
-        try:
-            data = raw.recv(1 << 16)
-        except TimeoutError:
-            data = None
-        except OSError as error:
-            raise EnvironmentFault(Reason.ENGINE_FAULT, f"the engine broke off a command's output: {error}") from error
-        if data == b"":
-            return True
-        if data:
-            output.feed(data)
-            quiet_since = time.monotonic()
+            return None
+        if more:
+            data = _receive(raw, min(TICK_SEC, deadline - now))
+            more = data != b""
+            if data:
+                output.feed(data)
+                quiet_since = time.monotonic()
+        else:
+            # A command may close its output and run on.
+            stop.wait(min(pause, deadline - now))
+            pause = min(TICK_SEC, 2 * pause)
         now = time.monotonic()
         # A child may hold the stream open, quiet or not, after the command itself has ended.
-        if now - last_look > 4 * TICK_SEC:
+        if not more or now - last_look > 4 * TICK_SEC:
             last_look = now
-            with engine_call("look at a command in the container"):
-                running = engine.api.exec_inspect(exec_id)["Running"]
-            if not running:
-                if now - quiet_since < DRAIN_SEC:
-                    output.feed(_drain(raw))
-                return True
+            exit_code = _look(engine, exec_id).exit_code
+            if exit_code is not None:
+                if more and now - quiet_since < DRAIN_SEC:
+                    output.feed(_receive(raw, DRAIN_SEC) or b"")
+                return exit_code
 
 
-def _drain(raw: socket.socket) -> bytes:
-    """Take what has arrived already, for at most DRAIN_SEC."""
-    raw.settimeout(DRAIN_SEC)
+def _await_start(engine: Engine, exec_id: str, raw: socket.socket, output: _Output, stop: threading.Event) -> None:
+    """Wait until a command that is out of time has started, and for a moment until it has told its process group.
+
+    Raises EnvironmentFault when the engine has not started it after START_SEC.
+    """
+    deadline = time.monotonic() + START_SEC
+    more = True
+    while not _look(engine, exec_id).started:
+        if stop.is_set():
+            raise Refused(Reason.INTERRUPTED, "stopped while a command was starting in the container")
+        if time.monotonic() > deadline:
+            raise EnvironmentFault(Reason.ENGINE_TIMEOUT, f"the engine has not started a command within {START_SEC} s")
+        stop.wait(0.01)
+    deadline = time.monotonic() + MARK_SEC
+    while more and output.marking and (left := deadline - time.monotonic()) > 0:
+        data = _receive(raw, left)
+        more = bool(data)
+        output.feed(data or b"")
+
+
+def _receive(raw: socket.socket, seconds: float) -> bytes | None:
+    """Take what has arrived, waiting for at most `seconds`: None when nothing has, b"" at the end of the stream."""
+    raw.settimeout(max(0.001, seconds))
     try:
         return raw.recv(1 << 16)
     except TimeoutError:
-        return b""
+        return None
+    except OSError as error:
+        raise EnvironmentFault(Reason.ENGINE_FAULT, f"the engine broke off a command's output: {error}") from error
 
 
-def _exit_code(engine: Engine, exec_id: str) -> int:
-    """Ask for the exit code. An unknown one is an error, never 0."""
-    for _ in range(20):
-        with engine_call("read a command's exit code"):
-            answer = engine.api.exec_inspect(exec_id)
-        if not answer["Running"] and isinstance(answer["ExitCode"], int):
-            return int(answer["ExitCode"])
-        time.sleep(0.05)
-    raise EnvironmentFault(Reason.ENGINE_FAULT, "the engine gives no exit code for a command that has ended")
+@dataclass(frozen=True)
+class _Look:
+    """What the engine says of a command; an exit code it does not know is None, never 0."""
+
+    started: bool
+    exit_code: int | None
+
+
+def _look(engine: Engine, exec_id: str) -> _Look:
+    with engine_call("look at a command in the container"):
+        answer = engine.api.exec_inspect(exec_id)
+    code = answer["ExitCode"]
+    exit_code = int(code) if isinstance(code, int) and not answer["Running"] else None
+    return _Look(started=bool(answer["Pid"]) or exit_code is not None, exit_code=exit_code)
 
 
 def _kill_group(engine: Engine, container_id: str, pid: int, stop: threading.Event) -> None:

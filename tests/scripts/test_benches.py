@@ -11,7 +11,7 @@ import pytest
 from guest.errors import EnvironmentFault
 from scripts.benches.calls import OUTPUT_WAIT, call_kind
 from scripts.benches.figures import Figure, print_figures
-from scripts.benches.harbor import _agree, stages
+from scripts.benches.harbor import _agree, harbor_figures, stages
 from scripts.benches.one_job import Measured
 from scripts.benches.trials import call_figures, fleet_figures, run_process, serial_figures
 
@@ -104,6 +104,17 @@ def test_overhead_of_a_harbor_result_is_what_lies_beyond_both_phases() -> None:
         "verifier": phase("03.000000", "04.000000"),
     }
     assert stages(result) == {"before_agent": 2.0, "between": 0.5, "after_verifier": 11.5}
+
+
+def test_harbor_is_compared_run_by_run_with_the_median_beside_it() -> None:
+    theirs = [{"before_agent": 2.0, "after_verifier": 10.0}, {"before_agent": 5.0, "after_verifier": 15.0}]
+    assert medians(harbor_figures(theirs, [[0.5, 0.4, 0.9], [1.0, 1.0, 4.0]])) == {
+        "harbor_overhead_s": 16,
+        "trial_overhead_s": 0.95,
+        "harbor_to_ours": 22,
+        "harbor_before_agent_s": 3.5,
+        "harbor_after_verifier_s": 12.5,
+    }
 
 
 def test_a_harbor_trial_without_a_verifier_is_an_error_in_its_own_words() -> None:

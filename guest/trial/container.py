@@ -8,7 +8,8 @@ of a good default shows there, before anything runs.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,8 @@ from guest.trial.engine import Engine, engine_call
 OWNER_LABEL = "evalguest"
 DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 PIDS_LIMIT = 1024
+REMOVE_TRIES = 3
+REMOVE_SEC = 900  # millions of files, or one with a great many extents, take the engine minutes
 # After exec PID 1 is the image's own sleep (or tail): no init of the engine, which root inside could end.
 KEEP_ALIVE = ("/bin/sh", "-c", "command -v sleep >/dev/null && exec sleep infinity; exec tail -f /dev/null")
 
@@ -155,6 +158,10 @@ def is_running(engine: Engine, container_id: str) -> bool:
 def live_processes(engine: Engine, container_id: str) -> list[str]:
     """Give the commands of all processes but PID 1 that are not zombies, from the engine's process list.
 
+    The container is frozen meanwhile: the engine takes the ids first and asks `ps` about them later, so that a process
+    which forks and ends faster than that would never be seen. One whose first thread has ended looks like a zombie
+    while its others run, hence the number of threads.
+
     Raises Refused: CONTAINER_ENDED when there are none at all, ENGINE_UNSUITABLE when the engine cannot list them (it
     runs the `ps` of its own machine, which no container can influence).
     """
@@ -163,24 +170,39 @@ def live_processes(engine: Engine, container_id: str) -> list[str]:
     if not state["Running"]:
         raise Refused(Reason.CONTAINER_ENDED, "PID 1 of the task container has ended")
     try:
-        with engine_call("list the container's processes"):
-            rows = engine.api.top(container_id, "-eo pid,stat,args")["Processes"] or []
+        with _frozen(engine, container_id), engine_call("list the container's processes"):
+            rows = engine.api.top(container_id, "-eo pid,nlwp,stat,args")["Processes"] or []
     except EnvironmentFault as fault:
         if not is_running(engine, container_id):
             raise Refused(Reason.CONTAINER_ENDED, "PID 1 of the task container has ended") from fault
         raise Refused(Reason.ENGINE_UNSUITABLE, fault.message, "install ps (procps) beside the engine") from fault
     first = str(state["Pid"])
-    return [args for pid, stat, args in rows if pid != first and not stat.startswith("Z")]
+    return [
+        args for pid, threads, stat, args in rows if pid != first and not (stat.startswith("Z") and int(threads) <= 1)
+    ]
+
+
+@contextmanager
+def _frozen(engine: Engine, container_id: str) -> Iterator[None]:
+    with engine_call("pause the container"):
+        engine.api.pause(container_id)
+    try:
+        yield
+    finally:
+        with engine_call("go on with the container"):
+            engine.api.unpause(container_id)
 
 
 def remove(engine: Engine, container_id: str) -> None:
     """Remove a container with its anonymous volumes and prove that it is gone.
 
-    Raises EnvironmentFault(CONTAINER_LEFT) when it still stands after three tries.
+    An engine that is still at it is given time: what the container holds must not decide whether a job goes on. Raises
+    EnvironmentFault(CONTAINER_LEFT) for one that refuses three times, or has not done it after REMOVE_SEC.
     """
     words = ""
-    for pause in (0.0, 0.5, 2.0):
-        time.sleep(pause)
+    refusals = 0
+    began = time.monotonic()
+    while refusals < REMOVE_TRIES and time.monotonic() - began < REMOVE_SEC:
         try:
             with engine_call("remove the container"):
                 try:
@@ -194,4 +216,6 @@ def remove(engine: Engine, container_id: str) -> None:
             if isinstance(fault.__cause__, NotFound):
                 return
             words = fault.message
+            refusals += fault.reason is not Reason.ENGINE_TIMEOUT
+        time.sleep(0.5)
     raise EnvironmentFault(Reason.CONTAINER_LEFT, f"the container {container_id[:12]} could not be removed: {words}")

@@ -76,6 +76,15 @@ def connect(address: str | None = None) -> Engine:
     return Engine(api, info)
 
 
+def answers(engine: Engine) -> bool:
+    """Say whether the engine itself answers: asked for nothing of a container, which could be what hangs."""
+    try:
+        with engine_call("reach the engine"):
+            return bool(engine.api.ping())
+    except EnvironmentFault:
+        return False
+
+
 @contextmanager
 def engine_call(what: str) -> Iterator[None]:
     """Turn the client library's errors, raised inside, into EnvironmentFault. `what` completes "could not …"."""

@@ -11,13 +11,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from docker.errors import NotFound
+
 from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
 from guest.trial import container, verifier
 from guest.trial.agent import Agent
 from guest.trial.container import ContainerSpec
 from guest.trial.course import Course, TrialPlan
-from guest.trial.engine import Engine, engine_call
+from guest.trial.engine import Engine, answers, engine_call
 from guest.trial.environment import Environment
 from guest.trial.exec import ExecResult, run_exec
 from guest.trial.image import ImageFailure, ResolvedImage
@@ -82,7 +84,7 @@ class Trial:
                     self._take_final_cpu()
         finally:
             if course.holder_id is not None:
-                self._slot.holder(network=self._plan.needs_network).reset()
+                self._slot.clean(network=self._plan.needs_network)
 
     def _attempt(self, enter: Phase) -> Ending:
         """Go through the phases; turn what stops them into an ending."""
@@ -175,11 +177,11 @@ class Trial:
         try:
             log = self._agent.run(plan.task, plan.task.instruction, environment)
         except EvalguestError as error:
-            if error.reason is Reason.INTERRUPTED:
+            if error.reason is Reason.INTERRUPTED and self._stop.is_set():
                 raise
-            failure = self._blame(error, agent_ran=True)
-        except Exception as error:  # noqa: BLE001 - whatever an agent raises is its own failure
-            failure = ending_for(Reason.AGENT_FAILED, f"the agent raised {type(error).__name__}: {error}")
+            failure = self._blame_agent(error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an agent raises is its own failure
+            failure = ending_for(Reason.AGENT_FAILED, f"the agent raised {_told(error)}")
         finally:
             environment.close()
             course.agent_wall = time.monotonic() - began
@@ -203,7 +205,7 @@ class Trial:
         if isolated:
             verifier.end_agent_processes(place)
         self._course.agent_cpu = self._cpu_since_start()
-        verifier.replace_inputs(place, self._plan.task)
+        verifier.replace_inputs(place, self._plan.task, alone=isolated)
         if budget.network in ("verifier", "both"):
             holder.set_network(connected=True)
 
@@ -261,6 +263,12 @@ class Trial:
         used = self._cpu() - self._course.cpu_start
         return used if used >= 0 else None
 
+    def _blame_agent(self, error: EvalguestError) -> Ending:
+        """Decide whose failure it is that an agent ended with one of our errors: never more than the engine's."""
+        if isinstance(error, EnvironmentFault) or error.reason is Reason.AGENT_TIMEOUT:
+            return self._blame(error, agent_ran=True)
+        return ending_for(Reason.AGENT_FAILED, f"the agent ended with an error: {error.message}")
+
     def _blame(self, error: EvalguestError, *, agent_ran: bool) -> Ending:
         """Decide whose failure an error is.
 
@@ -274,8 +282,10 @@ class Trial:
         try:
             with engine_call("look at the container"):
                 state = self._engine.api.inspect_container(self._course.container_id or "")["State"]
-        except EnvironmentFault:
-            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+        except EnvironmentFault as fault:
+            if isinstance(fault.__cause__, NotFound) or not answers(self._engine):
+                return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+            return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
         if not state["Running"]:
             return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended by itself ({error.message})")
         return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
@@ -295,6 +305,11 @@ def _grading(result: ExecResult, reward: Reward) -> Grading:
 def _essence(inspection: dict[str, Any]) -> dict[str, Any]:
     """Keep what the launch policy is about; the rest of an inspection is paths of this machine."""
     return {name: inspection[name] for name in ("Id", "Image", "Config", "HostConfig", "Mounts")}
+
+
+def _told(error: BaseException) -> str:
+    """Tell an error of the agent's in words that a record can carry."""
+    return f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()[:2000]
 
 
 def _last_lines(data: bytes, lines: int = 5) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from guest.errors import EnvironmentFault
 from guest.trial.cgroup import SlotCgroup
 from guest.trial.engine import Engine
 from guest.trial.holder import Holder, HolderImage
@@ -29,6 +30,16 @@ class Slot:
             if network:
                 self.gateway_filtered = not holder.gateway_answers()
         return self._holders[network]
+
+    def clean(self, *, network: bool) -> None:
+        """Undo what a trial left in the holder; one that cannot do that is removed, and the next trial gets another.
+
+        Raises EnvironmentFault when it cannot be removed either.
+        """
+        try:
+            self._holders[network].reset()
+        except EnvironmentFault:
+            self._holders.pop(network).close()
 
     def close(self) -> None:
         """Remove the holders and the cgroup. Raises EnvironmentFault when one stays, after trying each."""

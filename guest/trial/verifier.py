@@ -23,7 +23,7 @@ from guest.trial.exec import ExecResult, run_exec
 from guest.trial.tarstream import Entry, TarFile, TarLimits, pack, unpack
 from guest.trial.ustar import BLOCK
 
-KILL_SEC = 60
+KILL_SEC = 10
 KILLS = 3
 PLAIN_PATH = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 # Spares PID 1 and the shell itself. The process list is read after it, so that a shell the agent has replaced cannot
@@ -66,9 +66,9 @@ def end_agent_processes(place: Place) -> None:
             env=PLAIN_PATH,
             keep=0,
         )
-    left = container.live_processes(place.engine, place.container_id)
-    if left:
-        message = f"after {KILLS} kills {len(left)} processes live on: {left[0][:200]}"
+    if not _is_alone(place):
+        left = container.live_processes(place.engine, place.container_id)
+        message = f"after {KILLS} kills {len(left)} processes live on: {', '.join(left)[:200]}"
         raise Refused(Reason.AGENT_LEFT_PROCESSES, message)
 
 
@@ -81,12 +81,13 @@ def _is_alone(place: Place) -> bool:
     return count == 1 if count is not None else not container.live_processes(place.engine, place.container_id)
 
 
-def replace_inputs(place: Place, task: Task) -> None:
+def replace_inputs(place: Place, task: Task, *, alone: bool) -> None:
     """Empty `/tests`, `/solution` and `/logs/verifier`, upload the tests, and prove it by reading `/tests` back.
 
     No program of the container takes part: one tar stream makes the engine itself remove what is there (see
-    `_emptied`). Raises Refused(VERIFIER_INPUTS_UNCLEAN, or ENGINE_UNSUITABLE for an engine that keeps what it should
-    replace), EnvironmentFault for engine errors.
+    `_emptied`). Raises Refused(VERIFIER_INPUTS_UNCLEAN, or with `alone` ENGINE_UNSUITABLE for an engine that keeps what
+    it should replace), EnvironmentFault for engine errors. `alone` says that no process of the agent is left, which
+    could have put back what the engine removed.
     """
     tests = {
         path: TarFile(file.data, 0o755 if file.executable or path == "test.sh" else 0o644)
@@ -103,9 +104,13 @@ def replace_inputs(place: Place, task: Task) -> None:
     )
     with engine_call("upload the tests"):
         place.engine.api.put_archive(place.container_id, "/", data)
-    found = {path: entry.sha256 for path, entry in _read(place, "/tests", READ_BACK).items() if entry.kind != "dir"}
+    try:
+        read = _read(place, "/tests", READ_BACK)
+    except Refused as refusal:
+        raise Refused(Reason.VERIFIER_INPUTS_UNCLEAN, f"/tests: {refusal.message}") from refusal
+    found = {path: entry.sha256 for path, entry in read.items() if entry.kind != "dir"}
     wanted = {path: hashlib.sha256(file.data).hexdigest() for path, file in tests.items()}
-    if CANARY in found:
+    if alone and CANARY in found:
         raise Refused(Reason.ENGINE_UNSUITABLE, "the engine merged an upload into a directory it should have replaced")
     if found != wanted:
         odd = sorted(path for path in found.keys() | wanted.keys() if found.get(path) != wanted.get(path))

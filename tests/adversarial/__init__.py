@@ -1,0 +1,1 @@
+"""Attacks on the runner, one a test: how each ends, and that nothing of it is left."""

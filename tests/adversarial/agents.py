@@ -1,0 +1,40 @@
+"""Agents that attack: a function of the environment handle, or a C program compiled in the task container."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from guest.tasks.task import Task
+from guest.trial.environment import Environment
+from guest.trial.tarstream import TarFile
+from tests.tasks_made import make_task
+
+# A verifier that leaves a rewriter time, before and after it has spoken.
+SLOW_ZERO = make_task("slow-zero", test="sleep 0.3; echo 0 > /logs/verifier/reward.txt; sleep 0.3")
+# Puts a whole forged reward in place of the true one, as fast as it can.
+REWRITE = "while :; do echo 1 > /logs/forged && mv /logs/forged /logs/verifier/reward.txt; sleep 0.001; done"
+
+
+class Attack:
+    """An agent that is one function."""
+
+    kind = "attack"
+    sha256: str | None = None
+
+    def __init__(self, act: Callable[[Environment], object]) -> None:
+        self.act = act
+        self.saw = ""
+
+    def run(self, task: Task, instruction: str, environment: Environment) -> str:
+        self.saw = str(self.act(environment) or "")
+        return self.saw
+
+
+def compiled(source: str, command: str = "/z") -> Attack:
+    """Give an agent that compiles `source` to `/z` and runs `command`."""
+
+    def act(environment: Environment) -> str | None:
+        environment.put("/", {"z.c": TarFile(source.encode())})
+        return environment.exec(f"gcc -O1 -pthread -w -o /z /z.c && {command}").stdout
+
+    return Attack(act)

@@ -31,17 +31,20 @@ Images = dict[str, ResolvedImage | ImageFailure]
 RunAll = Callable[[Agent, Sequence[Task]], JobSummary]
 
 
+SCRIPTS = {task_id: sorted((WRONG / task_id / "wrong").glob("*.sh")) for task_id in CACHE.tasks}
+
+
 class WrongAgent:
-    """Runs another script in place of the task's solution; each repetition is another script of the task."""
+    """Runs another script in place of each task's solution: the one of that number."""
 
     kind = "wrong"
     sha256: str | None = None
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, number: int) -> None:
+        self.number = number
 
     def run(self, task: Task, instruction: str, environment: Environment) -> str:
-        script = (WRONG / task.task_id / "wrong" / self.name).read_bytes()
+        script = SCRIPTS[task.task_id][self.number].read_bytes()
         others = {path: TarFile(file.data) for path, file in task.subtree("solution").items()}
         environment.put("/solution", {**others, "solve.sh": TarFile(script, 0o755)})
         return environment.exec("bash /solution/solve.sh").stdout or ""
@@ -99,20 +102,23 @@ def test_doing_nothing_scores_zero(run_all: RunAll) -> None:
     assert {task_id: score for task_id, (score, _) in found.items()} == dict.fromkeys(CACHE.tasks, 0.0), found
 
 
-WRONG_SCRIPTS = sorted((path.parts[-3], path.name) for path in WRONG.glob("*/wrong/*.sh"))
-
-
 @pytest.mark.engine
-@pytest.mark.parametrize(("task_id", "script"), WRONG_SCRIPTS, ids=["/".join(each) for each in WRONG_SCRIPTS])
-def test_a_wrong_solution_scores_zero(run_all: RunAll, task_id: str, script: str) -> None:
-    summary = run_all(WrongAgent(script), [CACHE.tasks[task_id]])
-    trial = summary.tasks[0].trials[0]
+@pytest.mark.parametrize("number", range(max(len(scripts) for scripts in SCRIPTS.values())))
+def test_wrong_solutions_score_zero(run_all: RunAll, number: int) -> None:
+    chosen = [task for task_id, task in CACHE.tasks.items() if len(SCRIPTS[task_id]) > number]
+    summary = run_all(WrongAgent(number), chosen)
     # The verifier itself must have said no; a trial that broke would score 0 as well.
-    assert (trial.reward, trial.outcome, trial.reason_code) == (0.0, "failed", None), trial.message
+    accepted = {
+        SCRIPTS[task.task_id][number].name: (trial.reward, trial.outcome, trial.message)
+        for task in summary.tasks
+        for trial in task.trials
+        if (trial.reward, trial.outcome, trial.reason_code) != (0.0, "failed", None)
+    }
+    assert accepted == {}
 
 
 def test_each_task_has_at_least_three_wrong_solutions() -> None:
-    counts = {task_id: len(list((WRONG / task_id / "wrong").glob("*.sh"))) for task_id in CACHE.tasks}
+    counts = {task_id: len(scripts) for task_id, scripts in SCRIPTS.items()}
     assert len(counts) >= 10
     assert {task_id: count for task_id, count in counts.items() if count < 3} == {}
 

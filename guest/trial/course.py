@@ -68,6 +68,7 @@ class Course:
     cpu_final: bool = False
     throttling: Throttling = field(default_factory=lambda: Throttling(None, None))
     memory: MemoryUse = field(default_factory=lambda: MemoryUse(None, None))
+    first_process_time: int | None = None
     running_at_end: bool | None = None
     removed: bool = True
     grading: Grading | None = None

@@ -204,6 +204,7 @@ class Trial:
             holder.set_network(connected=False)
         if isolated:
             verifier.end_agent_processes(place)
+            self._course.first_process_time = container.first_process_time(self._engine, place.container_id)
         self._course.agent_cpu = self._cpu_since_start()
         verifier.replace_inputs(place, self._plan.task, alone=isolated)
         if budget.network in ("verifier", "both"):
@@ -214,6 +215,11 @@ class Trial:
         course = self._course
         result = verifier.run_tests(place, self._plan.task, self._plan.budget)
         course.verifier_wall = result.seconds
+        # Before the pause, which wakes it.
+        woken = (
+            course.first_process_time is not None
+            and container.first_process_time(self._engine, place.container_id) != course.first_process_time
+        )
         course.running_at_end = container.is_running(self._engine, place.container_id)
         if course.running_at_end and result.exit_code is not None:
             with engine_call("pause the container"):
@@ -235,6 +241,8 @@ class Trial:
         if result.exit_code is None:
             limit = f"{self._plan.budget.verifier_wall_sec:g} s"
             return ending_for(Reason.VERIFIER_TIMEOUT, f"the verifier did not end within {limit}; {said}")
+        if woken:
+            return ending_for(Reason.AGENT_LEFT_PROCESSES, f"PID 1, which only sleeps, ran beside the verifier; {said}")
         try:
             reward = read_reward(entries)
         except Refused as refusal:

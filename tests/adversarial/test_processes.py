@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from contextlib import suppress
 
 import pytest
@@ -9,9 +10,10 @@ import pytest
 from guest.reason import Reason
 from guest.trial.cgroup import SlotCgroup
 from guest.trial.environment import CommandTimeout, Environment
-from guest.trial.outcome import Outcome
+from guest.trial.outcome import INFRASTRUCTURE, Outcome
 from tests.adversarial.agents import REWRITE, SLOW_ZERO, Attack, compiled
 from tests.guest.trial.conftest import RunTrial
+from tests.tasks_made import make_task
 
 pytestmark = pytest.mark.engine
 
@@ -83,6 +85,17 @@ def listing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_hidden_daemon_forges_nothing(run_trial: RunTrial, source: str) -> None:
     record = run_trial(SLOW_ZERO, compiled(source, "/z; sleep 0.1"))
     assert (record.outcome, record.reward, record.reason_code) == (Outcome.FAILED, 0.0, None), record.message
+
+
+EXHAUSTER = (
+    DAEMON + "int main() { detach(); while (fork() >= 0); for (;;) { forge(); while (!fork()); usleep(9000); } }"
+)
+
+
+def test_no_process_left_for_the_kill_forges_nothing(run_trial: RunTrial) -> None:
+    record = run_trial(SLOW_ZERO, compiled(EXHAUSTER, "/z; sleep 0.1"))
+    assert record.reward == 0.0
+    assert record.outcome not in INFRASTRUCTURE, record.message
 
 
 def test_a_fork_race_with_the_kill_forges_nothing(run_trial: RunTrial) -> None:
@@ -186,3 +199,51 @@ def test_the_container_gives_no_means_of_escape(run_trial: RunTrial) -> None:
     record = run_trial(SLOW_ZERO, agent)
     assert agent.saw == "done\n"
     assert (record.outcome, record.reward) == (Outcome.FAILED, 0.0)
+
+
+TRACER = r"""
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+extern char start[], end[];
+/* open, write 1, close, sleep 1 ms, again */
+asm("start: 1: mov $257,%eax\n mov $-100,%edi\n lea path(%rip),%rsi\n mov $0x201,%edx\n xor %r10d,%r10d\n"
+    "syscall\n test %eax,%eax\n js 2f\n mov %eax,%ebx\n"
+    "mov %ebx,%edi\n lea one(%rip),%rsi\n mov $1,%edx\n mov $1,%eax\n syscall\n"
+    "mov %ebx,%edi\n mov $3,%eax\n syscall\n"
+    "2: lea ts(%rip),%rdi\n xor %esi,%esi\n mov $35,%eax\n syscall\n jmp 1b\n"
+    "ts: .quad 0\n .quad 1000000\npath: .asciz \"/logs/verifier/reward.txt\"\none: .ascii \"1\"\n .balign 8\nend:\n");
+int main() {
+    struct user_regs_struct registers;
+    if (ptrace(PTRACE_ATTACH, 1, 0, 0)) return puts("refused");
+    waitpid(1, 0, 0);
+    ptrace(PTRACE_GETREGS, 1, 0, &registers);
+    registers.rip &= ~0xfffUL;
+    for (char *at = start; at < end; at += 8) ptrace(PTRACE_POKETEXT, 1, registers.rip + (at - start), *(long *)at);
+    registers.orig_rax = -1;
+    ptrace(PTRACE_SETREGS, 1, 0, &registers);
+    ptrace(PTRACE_DETACH, 1, 0, 0);
+    puts("inside");
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="machine code")
+def test_code_put_into_pid_1_is_found(run_trial: RunTrial) -> None:
+    agent = compiled(TRACER)
+    record = run_trial(SLOW_ZERO, agent)
+    assert record.reward == 0.0
+    if agent.saw.startswith("inside"):  # a kernel with Yama may refuse it
+        assert (record.outcome, record.reason_code) == (Outcome.AGENT_ERROR, Reason.AGENT_LEFT_PROCESSES)
+
+
+def test_pid_1_sleeps_on_through_an_honest_trial(run_trial: RunTrial) -> None:
+    noise = "for signal in TERM HUP CHLD CONT STOP; do kill -$signal 1; done; for i in 1 2 3; do (setsid true &); done"
+    task = make_task(
+        test=f"{noise}; ps ax; cat /proc/1/status; kill -9 -1; sleep 0.1; echo 1 > /logs/verifier/reward.txt"
+    )
+    record = run_trial(task, Attack(lambda e: e.exec(f"{noise}; kill -9 -1")))
+    assert record.reason_code is Reason.REWARD_MISSING, "the test has killed itself"
+    quiet = make_task(test=f"{noise}; ps ax; cat /proc/1/status; sleep 0.1; echo 1 > /logs/verifier/reward.txt")
+    assert run_trial(quiet, Attack(lambda e: e.exec(f"{noise}; kill -9 -1"))).outcome is Outcome.PASSED

@@ -16,6 +16,7 @@ from guest.reason import Reason
 
 if TYPE_CHECKING:
     from guest.job.summary import JobSummary
+    from guest.tasks.task import Task
     from guest.trial.agent import Agent
     from guest.trial.engine import Engine
 
@@ -62,9 +63,12 @@ def dry_run(
     if summary.job_score is None:
         # The document on stdout is whole already, so this is told on stderr alone.
         names = ", ".join(summary.unscored_tasks)
-        sys.stderr.write(f"error: no job score, since these tasks have none: {names}\nhint: their records say why\n")
+        sys.stderr.write(
+            f"error: no job score, since these tasks have none: {names}\nhint: {summary.job_dir}/trials/*/record.json say why\n"
+        )
         raise typer.Exit(1)
     if fail_under is not None and summary.job_score < fail_under:
+        sys.stderr.write(f"error: the job score {summary.job_score:.4f} is under {fail_under:g}\n")
         raise typer.Exit(1)
 
 
@@ -82,7 +86,7 @@ def _run(
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
     from guest.job.admission import Capacity
-    from guest.job.job import JobPlan, run_job
+    from guest.job.job import JobPlan, claim_job_directory, run_job
     from guest.job.preflight import preflight
     from guest.job.sweep import find_leftovers, remove_leftovers
     from guest.tasks.budgets import budget_for, load_budgets
@@ -97,6 +101,8 @@ def _run(
     capacity = Capacity.of(engine.info)
     chosen = preflight(task_cache, ids, capacity)
     entries = load_budgets(budgets) if budgets else task_cache.budgets
+    _check_solutions(agent, chosen)
+    claim_job_directory(job_dir)
     with Progress(total=len(chosen) * k) as progress:
         for run in find_leftovers(engine):
             progress.say("cleanup", str(run))
@@ -126,6 +132,16 @@ def _run(
             run_id=run_id,
         )
         return run_job(engine, plan, stop, progress.trial)
+
+
+def _check_solutions(agent: Agent, tasks: list[Task]) -> None:
+    """Refuse the oracle a task that has no solution to run."""
+    without = [task.task_id for task in tasks if agent.kind == "oracle" and "solve.sh" not in task.subtree("solution")]
+    if without:
+        names = ", ".join(without)
+        raise Refused(
+            Reason.TASK_MALFORMED, f"no solution/solve.sh, which --agent oracle runs: {names}", "give them one"
+        )
 
 
 def _agent(name: str) -> Agent:

@@ -100,7 +100,9 @@ def verify(
     manifest: Manifest = None,
     pool: Annotated[
         str | None,
-        typer.Option(help=f"Also require the first {POOL_SIZE} tasks of this published set, as pinned here."),
+        typer.Option(
+            help=f"A published set pinned here: compare with its pins, and require its first {POOL_SIZE} tasks."
+        ),
     ] = None,
     offline: Offline = False,  # noqa: ARG001 - accepted, since scripts that verify pass it everywhere; no socket is used
     as_json: Json = False,
@@ -115,14 +117,16 @@ def verify(
     held = load_cache(cache)
     digests, unreadable = held.digests, held.unreadable
     own = cache / "manifest.json"
-    if manifest is None and held.manifest is None and pool is None:
+    missing_of_pool = _pool_differences(digests, pool) if pool else []
+    if manifest is None and pool is not None:
+        manifest = PACKS / pool / "manifest.json"
+    if manifest is None and held.manifest is None:
         raise UsageFault(Reason.USAGE, f"there is no {own}", "say what to compare with: --manifest FILE")
     pins = _manifest(manifest) if manifest is not None else held.manifest
     differences: list[Difference] = []
     if pins is not None:
         found = manifests.verify(digests, pins.digests)
         differences = [each for each in found if each.task_id not in unreadable]
-    missing_of_pool = _pool_differences(digests, pool) if pool else []
     holds = not (differences or missing_of_pool or unreadable)
     if as_json:
         _print_json(
@@ -140,7 +144,8 @@ def verify(
         lines = [str(difference) for difference in differences]
         lines += [f"pool {pool}: {difference}" for difference in missing_of_pool]
         lines += [f"unreadable: {why.message}" for why in unreadable.values()]
-        lines.append(f"{len(digests)} tasks {'are as pinned' if holds else f'read, {len(lines)} differences'}")
+        verdict = "all are as pinned" if holds else f"{len(lines)} differences"
+        lines.append(f"tasks read: {len(digests)}; compared with {manifest or own}: {verdict}")
         sys.stdout.write("\n".join(lines) + "\n")
     if not holds:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -63,7 +64,8 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
     Raises UsageFault for a job directory that holds a job already, Refused(INTERRUPTED) when stopped, EnvironmentFault
     when something could not be removed. In each case nothing of the run is left, as far as the engine lets us.
     """
-    _open_job_directory(plan)
+    claim_job_directory(plan.job_dir)
+    _write_job(plan)
     events = _Events(plan.job_dir / "events.ndjson")
 
     def report(trial_id: str, state: str, record: TrialRecord | None) -> None:
@@ -104,11 +106,21 @@ class _Events:
             self._next += 1
 
 
-def _open_job_directory(plan: JobPlan) -> None:
-    if (plan.job_dir / "job.json").exists():
-        raise UsageFault(
-            Reason.USAGE, f"{plan.job_dir} holds a job already", "give another --job-dir, or none for a new one"
-        )
+def claim_job_directory(job_dir: Path) -> None:
+    """Make the job directory, or take an existing one that holds no job. Raises UsageFault."""
+    hint = "give another --job-dir, or none for a new one"
+    try:
+        job_dir.mkdir(parents=True, exist_ok=True)
+        taken = (job_dir / "job.json").exists()
+        if not taken and not os.access(job_dir, os.W_OK | os.X_OK):
+            raise UsageFault(Reason.USAGE, f"{job_dir} cannot be written to", hint)
+    except OSError as error:
+        raise UsageFault(Reason.USAGE, f"{job_dir} cannot be made: {error.strerror}", hint) from error
+    if taken:
+        raise UsageFault(Reason.USAGE, f"{job_dir} holds a job already", hint)
+
+
+def _write_job(plan: JobPlan) -> None:
     document = {
         "schema_version": 1,
         "run_id": plan.run_id,

@@ -128,6 +128,26 @@ def test_usage_errors(cache: Path, tmp_path: Path, arguments: tuple[str, str]) -
     assert not (tmp_path / "job").exists()
 
 
+def test_a_job_directory_that_cannot_be_made(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    for place in (tmp_path / "file", tmp_path / "file" / "below", Path("/proc/nothing")):
+        ended = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", place)
+        assert ended.returncode == 2, ended.stderr
+        assert f"{place} cannot be made" in ended.stderr
+        assert "Traceback" not in ended.stderr
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_the_oracle_needs_a_solution(cache: Path, tmp_path: Path) -> None:
+    (cache / "passes" / "solution" / "solve.sh").unlink()
+    ended = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", tmp_path / "job")
+    assert ended.returncode == 1
+    assert "no solution/solve.sh, which --agent oracle runs: passes" in ended.stderr
+    assert not (tmp_path / "job").exists()
+    nop = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", tmp_path / "job", "--agent", "nop")
+    assert nop.returncode == 0, nop.stderr
+
+
 def start_and_wait(cache: Path, job_dir: Path, task: str, state: str) -> tuple[subprocess.Popen[str], str]:
     """Start a dry run and wait until its trial has entered a state; give the process and the run id."""
     process = subprocess.Popen(

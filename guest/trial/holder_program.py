@@ -7,23 +7,35 @@ there in one trial reaches the next; `{"do": "probe", "host": H, "port": P}` say
 The end of stdin (the orchestrator is gone) ends the program, and with it the container.
 """
 
+import fcntl
 import json
 import os
 import socket
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 FILES = ("/etc/hosts", "/etc/hostname", "/etc/resolv.conf")
+# Linux, include/uapi/linux/fs.h: how to read and to set a file's flags, generation, and extended flags and project.
+NUMBERS = ((0x80086601, 0x40086602, 8), (0x80087601, 0x40087602, 8), (0x801C581F, 0x401C5820, 28))
 
 
-def keep() -> dict[str, bytes]:
-    """Read the files as they are now."""
-    return {path: Path(path).read_bytes() for path in FILES}
+def keep() -> dict[str, tuple[bytes, dict[int, bytes]]]:
+    """Read the files as they are now: content, and the numbers that their file system has for them, by how to set."""
+    kept = {}
+    for path in FILES:
+        numbers = {}
+        with Path(path).open("rb") as file:
+            for read, write, size in NUMBERS:
+                with suppress(OSError):  # not every file system has each
+                    numbers[write] = fcntl.ioctl(file, read, bytes(size))
+            kept[path] = file.read(), numbers
+    return kept
 
 
-def reset(kept: dict[str, bytes]) -> None:
+def reset(kept: dict[str, tuple[bytes, dict[int, bytes]]]) -> None:
     """Write the files back and drop every attribute that could carry bytes."""
-    for path, data in kept.items():
+    for path, (data, numbers) in kept.items():
         descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW)
         try:
             os.write(descriptor, data)
@@ -32,6 +44,9 @@ def reset(kept: dict[str, bytes]) -> None:
             os.fchown(descriptor, 0, 0)
             os.fchmod(descriptor, 0o644)
             os.utime(descriptor, (0, 0))
+            for write, number in numbers.items():
+                with suppress(OSError):  # what cannot be set here could not be in the trial
+                    fcntl.ioctl(descriptor, write, number)
         finally:
             os.close(descriptor)
 

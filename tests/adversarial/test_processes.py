@@ -87,14 +87,13 @@ def test_a_hidden_daemon_forges_nothing(run_trial: RunTrial, source: str) -> Non
     assert (record.outcome, record.reward, record.reason_code) == (Outcome.FAILED, 0.0, None), record.message
 
 
-EXHAUSTER = (
-    DAEMON + "int main() { detach(); while (fork() >= 0); for (;;) { forge(); while (!fork()); usleep(9000); } }"
-)
+EXHAUSTER = DAEMON + "int main() { detach(); while (fork() >= 0); for (;;) { forge(); usleep(9000); } }"
 
 
-def test_no_process_left_for_the_kill_forges_nothing(run_trial: RunTrial) -> None:
-    record = run_trial(SLOW_ZERO, compiled(EXHAUSTER, "/z; sleep 0.1"))
+def test_a_container_out_of_processes_still_lets_the_kill_start(run_trial: RunTrial) -> None:
+    record = run_trial(SLOW_ZERO, compiled(EXHAUSTER, "/z; sleep 0.1"), verifier_wall_sec=1.0)
     assert record.reward == 0.0
+    assert record.reason_code is not Reason.AGENT_LEFT_PROCESSES
     assert record.outcome not in INFRASTRUCTURE, record.message
 
 

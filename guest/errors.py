@@ -28,7 +28,7 @@ class Refused(EvalguestError):  # noqa: N818 - the word the field uses
 
 
 class UsageFault(EvalguestError):  # noqa: N818 - named for what it is
-    """The command line or a configuration file asks for something that does not exist or makes no sense."""
+    """The command line asks for something that does not exist or makes no sense."""
 
     exit_code = 2
 

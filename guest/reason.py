@@ -19,7 +19,7 @@ class Reason(StrEnum):
         return member
 
     # --- command line and machine
-    USAGE = "usage", "The command line or a configuration file is wrong."
+    USAGE = "usage", "The command line is wrong."
     ENGINE_UNAVAILABLE = "engine_unavailable", "No container engine answers on its Unix socket."
     ENGINE_FAULT = "engine_fault", "The container engine refused or broke off a call."
     ENGINE_TIMEOUT = "engine_timeout", "The container engine did not answer in time."

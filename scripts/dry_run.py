@@ -63,9 +63,8 @@ def dry_run(
     if summary.job_score is None:
         # The document on stdout is whole already, so this is told on stderr alone.
         names = ", ".join(summary.unscored_tasks)
-        sys.stderr.write(
-            f"error: no job score, since these tasks have none: {names}\nhint: {summary.job_dir}/trials/*/record.json say why\n"
-        )
+        sys.stderr.write(f"error: no job score, since these tasks have none: {names}\n")
+        sys.stderr.write(f"hint: {summary.job_dir}/trials/*/record.json say why\n")
         raise typer.Exit(1)
     if fail_under is not None and summary.job_score < fail_under:
         sys.stderr.write(f"error: the job score {summary.job_score:.4f} is under {fail_under:g}\n")

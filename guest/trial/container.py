@@ -23,6 +23,7 @@ from guest.trial.engine import Engine, engine_call
 OWNER_LABEL = "evalguest"
 DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 PIDS_LIMIT = 1024
+SLEEP_LOOKS = 1000
 REMOVE_TRIES = 3
 REMOVE_SEC = 900  # millions of files, or one with a great many extents, take the engine minutes
 # After exec PID 1 is the image's own sleep (or tail): no init of the engine, which root inside could end.
@@ -160,8 +161,10 @@ def first_process_time(engine: Engine, container_id: str) -> int | None:
     """Give the CPU time (ns) that PID 1 has used, None where this machine's `/proc` does not show it.
 
     It sleeps for good, and the kernel drops whatever signal it is sent from inside, so its time stands still unless
-    somebody has put code into it (root in the container may trace it). Format: Linux, `Documentation/scheduler/
-    sched-stats.rst`, `/proc/<pid>/schedstat`.
+    somebody has put code into it (root in the container may trace it). One that has only just started, or thawed, is
+    waited for. Format: Linux, proc_pid_stat(5) and `Documentation/scheduler/sched-stats.rst`.
+
+    Raises Refused(AGENT_LEFT_PROCESSES) when it does not sleep.
     """
     with engine_call("inspect the container"):
         pid = engine.api.inspect_container(container_id)["State"]["Pid"]
@@ -169,9 +172,13 @@ def first_process_time(engine: Engine, container_id: str) -> int | None:
     try:
         if container_id not in (process / "cgroup").read_text():  # the engine counts processes elsewhere
             return None
-        return int((process / "schedstat").read_text().split()[0])
+        for _ in range(SLEEP_LOOKS):
+            if (process / "stat").read_text().rpartition(")")[2].split()[0] == "S":
+                return int((process / "schedstat").read_text().split()[0])
+            time.sleep(0.01)
     except (OSError, ValueError, IndexError):
         return None
+    raise Refused(Reason.AGENT_LEFT_PROCESSES, "PID 1 of the task container, which only sleeps, runs")
 
 
 def live_processes(engine: Engine, container_id: str) -> list[str]:
@@ -189,7 +196,7 @@ def live_processes(engine: Engine, container_id: str) -> list[str]:
     if not state["Running"]:
         raise Refused(Reason.CONTAINER_ENDED, "PID 1 of the task container has ended")
     try:
-        with _frozen(engine, container_id), engine_call("list the container's processes"):
+        with frozen(engine, container_id), engine_call("list the container's processes"):
             rows = engine.api.top(container_id, "-eo pid,nlwp,stat,args")["Processes"] or []
     except EnvironmentFault as fault:
         if not is_running(engine, container_id):
@@ -202,7 +209,8 @@ def live_processes(engine: Engine, container_id: str) -> list[str]:
 
 
 @contextmanager
-def _frozen(engine: Engine, container_id: str) -> Iterator[None]:
+def frozen(engine: Engine, container_id: str) -> Iterator[None]:
+    """Let nothing in the container run inside. No command may be about to start in it: that wedges the engine."""
     with engine_call("pause the container"):
         engine.api.pause(container_id)
     try:

@@ -75,16 +75,26 @@ class Holder:
         """What a container's NetworkMode says to join this holder."""
         return f"container:{self.container_id}"
 
+    @property
+    def connected(self) -> bool:
+        """Say whether the holder is joined to its bridge."""
+        return self._connected
+
     def reset(self) -> None:
         """Undo whatever a trial wrote to the shared hosts, hostname and resolv.conf."""
         self._ask({"do": "reset"})
 
     def set_network(self, *, connected: bool) -> None:
-        """Join the holder to its bridge or cut it off. A holder without network can only be cut off."""
+        """Join the holder to its bridge or cut it off. A holder without network can only be cut off.
+
+        The engine reads the shared files whole when it switches, however large a trial has made them, so they are put
+        back first; the caller sees to it that nothing writes to them meanwhile.
+        """
         if connected == self._connected:
             return
         if self._bridge_id is None:
             raise EnvironmentFault(Reason.ENGINE_FAULT, "a holder without network was asked to join one")
+        self.reset()
         with engine_call("switch the network of a slot"):
             if connected:
                 self._engine.api.connect_container_to_network(self.container_id, self._bridge_id)

@@ -198,29 +198,44 @@ class Trial:
     def _prepare_verifier(self, place: Place) -> None:
         """Close the agent phase for good and bring the verifier's inputs to a proved state."""
         budget = self._plan.budget
-        holder = self._slot.holder(network=self._plan.needs_network)
         isolated = budget.isolation == "isolated"
-        if isolated or budget.network == "agent":
-            holder.set_network(connected=False)
         if isolated:
             verifier.end_agent_processes(place)
             self._course.first_process_time = container.first_process_time(self._engine, place.container_id)
+        if isolated or budget.network == "agent":
+            self._switch_network(place, connected=False)
         self._course.agent_cpu = self._cpu_since_start()
         verifier.replace_inputs(place, self._plan.task, alone=isolated)
         if budget.network in ("verifier", "both"):
-            holder.set_network(connected=True)
+            self._switch_network(place, connected=True)
+
+    def _switch_network(self, place: Place, *, connected: bool) -> None:
+        """Join or cut the network of the slot while nothing of the agent runs."""
+        holder = self._slot.holder(network=self._plan.needs_network)
+        if holder.connected == connected:
+            return
+        if self._plan.budget.isolation == "shared":
+            with container.frozen(self._engine, place.container_id):
+                holder.set_network(connected=connected)
+            return
+        self._check_first_process(place)
+        holder.set_network(connected=connected)
+
+    def _check_first_process(self, place: Place) -> None:
+        """Refuse a trial whose PID 1 has run since all else was ended. Raises Refused(AGENT_LEFT_PROCESSES)."""
+        before = self._course.first_process_time
+        if before is not None and container.first_process_time(self._engine, place.container_id) != before:
+            raise Refused(Reason.AGENT_LEFT_PROCESSES, "PID 1 of the task container, which only sleeps, has run")
 
     def _verify(self, place: Place) -> Ending:
         """Run the tests and read the reward from the frozen container."""
         course = self._course
         result = verifier.run_tests(place, self._plan.task, self._plan.budget)
         course.verifier_wall = result.seconds
-        # Before the pause, which wakes it.
-        woken = (
-            course.first_process_time is not None
-            and container.first_process_time(self._engine, place.container_id) != course.first_process_time
-        )
+        course.grading = Grading(exit_code=result.exit_code)
         course.running_at_end = container.is_running(self._engine, place.container_id)
+        if course.running_at_end:
+            self._check_first_process(place)  # before the pause, which wakes it
         if course.running_at_end and result.exit_code is not None:
             with engine_call("pause the container"):
                 self._engine.api.pause(place.container_id)
@@ -235,14 +250,11 @@ class Trial:
                 course.logs.append(log)
         stdout = entries.get("test-stdout.txt")
         said = "" if stdout is None or stdout.kind != "file" else _last_lines(stdout.data)
-        course.grading = Grading(exit_code=result.exit_code)
         if not course.running_at_end:
             return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended during the verifier; {said}")
         if result.exit_code is None:
             limit = f"{self._plan.budget.verifier_wall_sec:g} s"
             return ending_for(Reason.VERIFIER_TIMEOUT, f"the verifier did not end within {limit}; {said}")
-        if woken:
-            return ending_for(Reason.AGENT_LEFT_PROCESSES, f"PID 1, which only sleeps, ran beside the verifier; {said}")
         try:
             reward = read_reward(entries)
         except Refused as refusal:

@@ -11,15 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from docker.errors import NotFound
-
-from guest.errors import EnvironmentFault, EvalguestError, Refused
+from guest.errors import EvalguestError, Refused
 from guest.reason import Reason
-from guest.trial import container, verifier
+from guest.trial import blame, container, verifier
 from guest.trial.agent import Agent
 from guest.trial.container import ContainerSpec
 from guest.trial.course import Course, TrialPlan
-from guest.trial.engine import Engine, answers, engine_call
+from guest.trial.engine import Engine, engine_call
 from guest.trial.environment import Environment
 from guest.trial.exec import ExecResult, run_exec
 from guest.trial.image import ImageFailure, ResolvedImage
@@ -106,7 +104,9 @@ class Trial:
         except EvalguestError as error:
             if error.reason is Reason.INTERRUPTED:
                 raise
-            return self._blame(error, agent_ran=agent_ran)
+            if not agent_ran:
+                return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
+            return blame.after_error(self._engine, self._course.container_id or "", error)
 
     def _start(self, image: ResolvedImage) -> Place:
         """Create, check and start the container; take the CPU baseline."""
@@ -179,9 +179,9 @@ class Trial:
         except EvalguestError as error:
             if error.reason is Reason.INTERRUPTED and self._stop.is_set():
                 raise
-            failure = self._blame_agent(error)
+            failure = blame.after_agent_error(self._engine, place.container_id, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever an agent raises is its own failure
-            failure = ending_for(Reason.AGENT_FAILED, f"the agent raised {_told(error)}")
+            failure = blame.after_agent_raised(error)
         finally:
             environment.close()
             course.agent_wall = time.monotonic() - began
@@ -283,33 +283,6 @@ class Trial:
         used = self._cpu() - self._course.cpu_start
         return used if used >= 0 else None
 
-    def _blame_agent(self, error: EvalguestError) -> Ending:
-        """Decide whose failure it is that an agent ended with one of our errors: never more than the engine's."""
-        if isinstance(error, EnvironmentFault) or error.reason is Reason.AGENT_TIMEOUT:
-            return self._blame(error, agent_ran=True)
-        return ending_for(Reason.AGENT_FAILED, f"the agent ended with an error: {error.message}")
-
-    def _blame(self, error: EvalguestError, *, agent_ran: bool) -> Ending:
-        """Decide whose failure an error is.
-
-        Before the agent has run it is infrastructure. After that an engine error counts against the agent as long as
-        the engine itself answers: it is the state of the container that the engine could not work with.
-        """
-        if not agent_ran:
-            return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
-        if not isinstance(error, EnvironmentFault):
-            return ending_for(error.reason, error.message)
-        try:
-            with engine_call("look at the container"):
-                state = self._engine.api.inspect_container(self._course.container_id or "")["State"]
-        except EnvironmentFault as fault:
-            if isinstance(fault.__cause__, NotFound) or not answers(self._engine):
-                return Ending(Outcome.INFRA_ERROR, None, error.reason, error.message)
-            return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
-        if not state["Running"]:
-            return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended by itself ({error.message})")
-        return ending_for(Reason.VERIFIER_INPUTS_UNCLEAN, error.message)
-
 
 def _grading(result: ExecResult, reward: Reward) -> Grading:
     return Grading(
@@ -325,11 +298,6 @@ def _grading(result: ExecResult, reward: Reward) -> Grading:
 def _essence(inspection: dict[str, Any]) -> dict[str, Any]:
     """Keep what the launch policy is about; the rest of an inspection is paths of this machine."""
     return {name: inspection[name] for name in ("Id", "Image", "Config", "HostConfig", "Mounts")}
-
-
-def _told(error: BaseException) -> str:
-    """Tell an error of the agent's in words that a record can carry."""
-    return f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()[:2000]
 
 
 def _last_lines(data: bytes, lines: int = 5) -> str:

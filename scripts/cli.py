@@ -52,8 +52,8 @@ def evalguest(
 ) -> None:
     """Score coding agents on Terminal-Bench tasks, in containers beside this program.
 
-    Exit codes: 0 what was asked for holds; 1 it does not, or the run failed; 2 the command line is wrong; 3 this machine
-    lacks something.
+    Exit codes: 0 what was asked for holds; 1 it does not, or the run failed; 2 the command line is wrong; 3 this
+    machine lacks something.
 
     Example: evalguest dry-run --agent oracle
     """

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from guest.errors import Refused, UsageFault
+from guest.errors import EnvironmentFault, Refused, UsageFault
 from guest.job.admission import Capacity, Reservations
 from guest.job.summary import JobSummary, summarise_job
 from guest.job.sweep import sweep_run
@@ -121,6 +121,12 @@ def claim_job_directory(job_dir: Path) -> None:
 
 
 def _write_job(plan: JobPlan) -> None:
+    """Write what was asked for; of two jobs that claimed the same directory, one is refused."""
+    try:
+        (plan.job_dir / "trials").mkdir()
+    except FileExistsError as error:
+        hint = "give another --job-dir, or none for a new one"
+        raise UsageFault(Reason.USAGE, f"{plan.job_dir} holds trials already", hint) from error
     document = {
         "schema_version": 1,
         "run_id": plan.run_id,
@@ -204,6 +210,13 @@ def _run_all(
 def _run_trial(
     engine: Engine, slot: Slot, trial: TrialPlan, agent: Agent, stop: threading.Event, report: Progress
 ) -> TrialRecord:
-    record = Trial(engine, slot, trial, agent, stop).run(lambda state: report(trial.trial_id, state, None))
-    report(trial.trial_id, "recorded", record)
+    try:
+        record = Trial(engine, slot, trial, agent, stop).run(lambda state: report(trial.trial_id, state, None))
+        report(trial.trial_id, "recorded", record)
+    except OSError as error:
+        raise EnvironmentFault(
+            Reason.NO_SPACE,
+            f"a file of {trial.trial_id} could not be written: {error}",
+            "give a --job-dir with more room",
+        ) from error
     return record

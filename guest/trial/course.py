@@ -62,7 +62,7 @@ class Course:
     holder_id: str | None = None
     agent_wall: float | None = None
     verifier_wall: float | None = None
-    cpu_start: float = 0.0
+    cpu_start: float | None = None
     agent_cpu: float | None = None
     verifier_cpu: float | None = None
     cpu_final: bool = False

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from guest.errors import EvalguestError, Refused
+from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
 from guest.trial import blame, container, verifier
 from guest.trial.agent import Agent
@@ -78,8 +79,9 @@ class Trial:
                 course.throttling = cgroup.throttling(course.container_id)
                 container.remove(self._engine, course.container_id)
                 course.removed = True
-                if not course.cpu_final and cgroup.source != "stats":
-                    self._take_final_cpu()
+                if course.cpu_start is not None and not course.cpu_final and cgroup.source != "stats":
+                    with suppress(EnvironmentFault):  # the record says that there was no final reading
+                        self._take_final_cpu()
         finally:
             if course.holder_id is not None:
                 self._slot.clean(network=self._plan.needs_network)
@@ -280,7 +282,8 @@ class Trial:
 
     def _cpu_since_start(self) -> float | None:
         """Give the trial's CPU seconds so far; None when the engine's stats have lost them with the container."""
-        used = self._cpu() - self._course.cpu_start
+        start = self._course.cpu_start
+        used = 0.0 if start is None else self._cpu() - start
         return used if used >= 0 else None
 
 

@@ -1,5 +1,6 @@
-"""The bench for single trials, borrowed; each test here is one attack."""
+"""The bench for single trials and jobs, borrowed; each test here is one attack."""
 
+from tests.guest.job.conftest import make_plan
 from tests.guest.trial.conftest import run_trial, slot
 
-__all__ = ["run_trial", "slot"]
+__all__ = ["make_plan", "run_trial", "slot"]

@@ -32,6 +32,9 @@ def cache(tmp_path: Path, base_image: str) -> Path:
         make_task("passes", test=f"echo 1 > {REWARD}", dockerfile=dockerfile),
         make_task("sleeps", solve="sleep 1000", test=f"echo 1 > {REWARD}", dockerfile=dockerfile),
         make_task("verifies", test="sleep 1000", dockerfile=dockerfile),
+        make_task(
+            "waits", toml='[environment.healthcheck]\ncommand = "false"\nretries = 1000\n', dockerfile=dockerfile
+        ),
     ):
         write_task(root, task)
     return root
@@ -178,7 +181,7 @@ def test_a_signal_stops_cleanly(cache: Path, tmp_path: Path, engine: Engine, num
     assert standing(engine, run_id) == []
 
 
-@pytest.mark.parametrize(("task", "state"), [("passes", "starting"), ("sleeps", "agent"), ("verifies", "verifying")])
+@pytest.mark.parametrize(("task", "state"), [("waits", "starting"), ("sleeps", "agent"), ("verifies", "verifying")])
 def test_cleanup_removes_what_a_killed_run_left(
     cache: Path, tmp_path: Path, engine: Engine, task: str, state: str
 ) -> None:

@@ -37,12 +37,10 @@ def print_figures(figures: Sequence[Figure], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps({"schema_version": 1, "figures": rows}, indent=2) + "\n")
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("figure", "unit", "n", "median", "min", "max", "compared with"):
-        table.add_column(name, justify="left" if name in {"figure", "unit", "compared with"} else "right")
-    for row in rows:
-        table.add_row(*(f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row.values()))
-    Console(soft_wrap=True).print(table)
+    lines = [[name.replace("_", " ") for name in rows[0]]]
+    lines += [[f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for name, unit, *numbers, compared_with in lines:
+        cells = [name.ljust(widths[0]), unit.ljust(widths[1])]
+        cells += [number.rjust(width) for number, width in zip(numbers, widths[2:], strict=False)]
+        print("  ".join([*cells, compared_with]).rstrip())

@@ -13,7 +13,7 @@ from scripts.benches.calls import OUTPUT_WAIT, call_kind
 from scripts.benches.figures import Figure, print_figures
 from scripts.benches.harbor import _agree, harbor_figures, stages
 from scripts.benches.one_job import Measured
-from scripts.benches.trials import call_figures, fleet_figures, run_process, serial_figures
+from scripts.benches.trials import call_figures, fleet_figures, own_cpu_seconds, run_process, serial_figures
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -48,7 +48,7 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_table_has_a_line_a_figure(capsys: pytest.CaptureFixture[str]) -> None:
     print_figures([Figure("x", "s", [0.25, 0.75], "target: at most 1")], as_json=False)
     heading, row = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["figure", "unit", "n", "median", "min", "max", "compared", "with"]
+    assert heading.split() == ["name", "unit", "n", "median", "min", "max", "compared", "with"]
     assert row.split() == ["x", "s", "2", "0.5", "0.25", "0.75", "target:", "at", "most", "1"]
 
 
@@ -91,6 +91,11 @@ def test_what_is_left_beside_the_calls_is_ours() -> None:
     rows = {figure.name: figure for figure in figures}
     assert rows["engine_calls_per_trial"].compared_with == "floor: 2"
     assert rows["GET a"].compared_with == "2 a trial, 200 ms of each; floor: 50.0 ms"
+
+
+def test_the_floor_of_a_dry_run_is_its_tasks_own_cpu_time() -> None:
+    trials = [{"cpu": {"agent_sec": 1.5, "verifier_sec": 0.25}}, {"cpu": {"agent_sec": 2.0, "verifier_sec": None}}]
+    assert own_cpu_seconds({"tasks": [{"trials": trials}, {"trials": trials[:1]}]}) == 5.5
 
 
 def phase(began: str, ended: str) -> dict[str, str]:

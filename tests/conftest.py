@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,9 @@ from guest.trial.engine import Engine, connect
 from guest.trial.holder import HolderImage
 from image.base.ensure import ensure_base
 from scripts.cache_dir import cache_dir
+
+# A runner that was started in the background ignores Ctrl-C, and so would every program that the tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 PACKS = CHECKOUT / "tests" / "packs"

@@ -76,17 +76,18 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
     with _slots(engine, plan) as slots:
         for record in _run_all(engine, plan, slots, stop, report):
             done[record.task_id].append(record)
-    if stop.is_set():
-        raise Refused(Reason.INTERRUPTED, f"the run was stopped; finished trials are kept in {plan.job_dir}")
-    summary = summarise_job(
-        job_dir=str(plan.job_dir),
-        run_id=plan.run_id,
-        agent=AgentIdentity(kind=plan.agent.kind, sha256=plan.agent.sha256),
-        k=plan.k,
-        n_concurrent=plan.n,
-        records={task_id: sorted(records, key=lambda r: r.repetition) for task_id, records in done.items()},
-    )
-    write_json(plan.job_dir / "summary.json", summary)
+        if stop.is_set():
+            raise Refused(Reason.INTERRUPTED, f"the run was stopped; finished trials are kept in {plan.job_dir}")
+        summary = summarise_job(
+            job_dir=str(plan.job_dir),
+            run_id=plan.run_id,
+            agent=AgentIdentity(kind=plan.agent.kind, sha256=plan.agent.sha256),
+            k=plan.k,
+            n_concurrent=plan.n,
+            records={task_id: sorted(records, key=lambda r: r.repetition) for task_id, records in done.items()},
+        )
+        # Before anything is closed: what cannot be removed must not cost the scores.
+        write_json(plan.job_dir / "summary.json", summary)
     return summary
 
 

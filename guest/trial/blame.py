@@ -12,8 +12,6 @@ from guest.reason import Reason
 from guest.trial.engine import Engine, answers, engine_call
 from guest.trial.outcome import Ending, Outcome, ending_for
 
-MESSAGE_KEEP = 2000
-
 
 def after_error(engine: Engine, container_id: str, error: EvalguestError) -> Ending:
     """Give the ending for an error of the runner's own steps.
@@ -45,4 +43,4 @@ def after_agent_error(engine: Engine, container_id: str, error: EvalguestError) 
 def after_agent_raised(error: BaseException) -> Ending:
     """Give the ending for anything else an agent raised, told in words that a record can carry."""
     words = f"{type(error).__name__}: {error}".encode(errors="backslashreplace").decode()
-    return ending_for(Reason.AGENT_FAILED, f"the agent raised {words[:MESSAGE_KEEP]}")
+    return ending_for(Reason.AGENT_FAILED, f"the agent raised {words}")

@@ -7,9 +7,10 @@ of a good default shows there, before anything runs.
 
 from __future__ import annotations
 
+import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -224,7 +225,7 @@ def remove(engine: Engine, container_id: str) -> None:
     """Remove a container with its anonymous volumes and prove that it is gone.
 
     An engine that is still at it is given time: what the container holds must not decide whether a job goes on. Raises
-    EnvironmentFault(CONTAINER_LEFT) for one that refuses three times, or has not done it after REMOVE_SEC.
+    EnvironmentFault(CONTAINER_LEFT) when it refuses three times, or has not done it after REMOVE_SEC.
     """
     words = ""
     refusals = 0
@@ -242,7 +243,22 @@ def remove(engine: Engine, container_id: str) -> None:
         except EnvironmentFault as fault:
             if isinstance(fault.__cause__, NotFound):
                 return
-            words = fault.message
-            refusals += fault.reason is not Reason.ENGINE_TIMEOUT
+            words = fault.message[-500:]
+            if fault.reason is not Reason.ENGINE_TIMEOUT:
+                refusals += 1
+                _empty_layer(engine, container_id)
         time.sleep(0.5)
     raise EnvironmentFault(Reason.CONTAINER_LEFT, f"the container {container_id[:12]} could not be removed: {words}")
+
+
+def _empty_layer(engine: Engine, container_id: str) -> None:
+    """Empty the writable layer of a dead container that the engine fails to remove, where this machine shows it.
+
+    The engine holds a file descriptor for each level of a tree that it removes, so that some ten thousand directories
+    in one another are too deep for it, then and ever after. `rm` removes any tree.
+    """
+    with suppress(EnvironmentFault), engine_call("find what is left of a container"):
+        inspection = engine.api.inspect_container(container_id)
+        layer = Path((inspection["GraphDriver"]["Data"] or {}).get("UpperDir") or "/")
+        if not inspection["State"]["Running"] and engine.info.root_dir in layer.parents and layer.is_dir():
+            subprocess.run(["rm", "-rf", "--one-file-system", "--", *layer.iterdir()], check=False)

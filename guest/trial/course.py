@@ -26,6 +26,8 @@ from guest.trial.record import (
 )
 from guest.trial.slot import Slot
 
+MESSAGE_KEEP = 2000
+
 
 @dataclass(frozen=True)
 class TrialPlan:
@@ -90,7 +92,7 @@ class Course:
             gateway_filtered=slot.gateway_filtered if plan.needs_network else None,
             outcome=ending.outcome,
             reason_code=ending.reason,
-            message=ending.message,
+            message=ending.message[:MESSAGE_KEEP],
             reward=ending.reward,
             grading=self.grading,
             started_at=self.started_at,

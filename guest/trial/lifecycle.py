@@ -77,14 +77,26 @@ class Trial:
                 course.removed = False
                 course.memory = cgroup.memory(course.container_id)
                 course.throttling = cgroup.throttling(course.container_id)
-                container.remove(self._engine, course.container_id)
-                course.removed = True
+                course.removed = self._remove(course.container_id)
                 if course.cpu_start is not None and not course.cpu_final and cgroup.source != "stats":
                     with suppress(EnvironmentFault):  # the record says that there was no final reading
                         self._take_final_cpu()
         finally:
             if course.holder_id is not None:
                 self._slot.clean(network=self._plan.needs_network)
+
+    def _remove(self, container_id: str) -> bool:
+        """Remove the container; False when the engine fails to, but nothing of it runs any more: the record says so.
+
+        Raises EnvironmentFault(CONTAINER_LEFT) when it may still run, beside the next trial of the slot.
+        """
+        try:
+            container.remove(self._engine, container_id)
+        except EnvironmentFault:
+            if container.is_running(self._engine, container_id):
+                raise
+            return False
+        return True
 
     def _attempt(self, enter: Phase) -> Ending:
         """Go through the phases; turn what stops them into an ending."""

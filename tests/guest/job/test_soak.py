@@ -22,7 +22,7 @@ def resident_bytes() -> int:
 @pytest.mark.engine
 @pytest.mark.soak
 def test_two_hundred_trials_leak_no_network_descriptor_or_memory(
-    engine: Engine, make_plan: MakePlan, stop: threading.Event, tmp_path: Path
+    engine: Engine, make_plan: MakePlan, stop: threading.Event, run_id: str, tmp_path: Path
 ) -> None:
     budgets = {"passes": BUDGET, "networked": BUDGET.model_copy(update={"network": "both"})}
 
@@ -31,10 +31,9 @@ def test_two_hundred_trials_leak_no_network_descriptor_or_memory(
         assert run_job(engine, plan, stop, lambda *_: None).job_score == 1.0
 
     trials(20, "warm")
-    networks = len(engine.api.networks())
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     memory = resident_bytes()
     trials(200, "soak")
-    assert len(engine.api.networks()) == networks
+    assert engine.api.networks(filters={"label": f"evalguest={run_id}"}) == []
     assert len(list(Path("/proc/self/fd").iterdir())) <= descriptors
     assert resident_bytes() - memory < 8 << 20

@@ -9,8 +9,9 @@ from guest.trial.environment import Environment
 from guest.trial.tarstream import TarFile
 from tests.tasks_made import make_task
 
-# A verifier that leaves a rewriter time, before and after it has spoken.
-SLOW_ZERO = make_task("slow-zero", test="sleep 0.3; echo 0 > /logs/verifier/reward.txt; sleep 0.3")
+# Verifiers that give 0, one of which leaves a rewriter time before and after it has spoken.
+SLOW_ZERO = make_task("slow-zero", test="sleep 0.2; echo 0 > /logs/verifier/reward.txt; sleep 0.2")
+ZERO = make_task("zero", test="echo 0 > /logs/verifier/reward.txt")
 # Puts a whole forged reward in place of the true one, as fast as it can.
 REWRITE = "while :; do echo 1 > /logs/forged && mv /logs/forged /logs/verifier/reward.txt; sleep 0.001; done"
 

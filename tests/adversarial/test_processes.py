@@ -109,7 +109,7 @@ def test_a_command_given_up_at_once_does_not_start_later(run_trial: RunTrial) ->
         with suppress(CommandTimeout):
             environment.exec(REWRITE, timeout_sec=0.0001)
 
-    for _ in range(3):
+    for _ in range(2):
         record = run_trial(SLOW_ZERO, Attack(act))
         assert (record.outcome, record.reward, record.reason_code) == (Outcome.FAILED, 0.0, None)
 
@@ -131,9 +131,6 @@ def test_a_shell_that_kills_nobody_is_no_help(run_trial: RunTrial, source: str) 
     [
         "rm -f /bin/sh",
         "printf 'no program' > /x; chmod 755 /x; mv /x /bin/sh",
-        "ln -sf /proc/self/exe /bin/sh",
-        "ln -sf sh /bin/sh",
-        "chmod 644 /usr/bin/dash",
         "mkdir /d; mv /bin/sh /d/; mkdir /bin/sh",
     ],
 )

@@ -16,6 +16,7 @@ from guest.trial.engine import Engine, connect
 from guest.trial.holder import HolderImage
 from image.base.ensure import ensure_base
 from scripts.cache_dir import cache_dir
+from tests.registry import FakeRegistry, Registry, fake_registry, running_registry
 
 # A runner that was started in the background ignores Ctrl-C, and so would every program that the tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -65,3 +66,17 @@ def task_container(engine: Engine, base_image: str, run_id: str) -> str:
     container_id, _ = create(engine, spec)
     start(engine, container_id)
     return container_id
+
+
+@pytest.fixture(scope="session")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    """A real registry on this machine."""
+    with running_registry(tmp_path_factory.mktemp("registry")) as running:
+        yield running
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeRegistry]:
+    """A registry that answers what a test tells it to."""
+    with fake_registry() as running:
+        yield running

@@ -35,6 +35,7 @@ from guest.trial.slot import Slot
 
 # Called with a trial's id, the state it enters, and its record once it is done.
 Progress = Callable[[str, str, TrialRecord | None], None]
+OTHER_DIRECTORY = "give another --job-dir, or none for a new one"
 
 
 @dataclass(frozen=True)
@@ -109,16 +110,15 @@ class _Events:
 
 def claim_job_directory(job_dir: Path) -> None:
     """Make the job directory, or take an existing one that holds no job. Raises UsageFault."""
-    hint = "give another --job-dir, or none for a new one"
     try:
         job_dir.mkdir(parents=True, exist_ok=True)
         taken = (job_dir / "job.json").exists()
         if not taken and not os.access(job_dir, os.W_OK | os.X_OK):
-            raise UsageFault(Reason.USAGE, f"{job_dir} cannot be written to", hint)
+            raise UsageFault(Reason.USAGE, f"{job_dir} cannot be written to", OTHER_DIRECTORY)
     except OSError as error:
-        raise UsageFault(Reason.USAGE, f"{job_dir} cannot be made: {error.strerror}", hint) from error
+        raise UsageFault(Reason.USAGE, f"{job_dir} cannot be made: {error.strerror}", OTHER_DIRECTORY) from error
     if taken:
-        raise UsageFault(Reason.USAGE, f"{job_dir} holds a job already", hint)
+        raise UsageFault(Reason.USAGE, f"{job_dir} holds a job already", OTHER_DIRECTORY)
 
 
 def _write_job(plan: JobPlan) -> None:
@@ -126,8 +126,7 @@ def _write_job(plan: JobPlan) -> None:
     try:
         (plan.job_dir / "trials").mkdir()
     except FileExistsError as error:
-        hint = "give another --job-dir, or none for a new one"
-        raise UsageFault(Reason.USAGE, f"{plan.job_dir} holds trials already", hint) from error
+        raise UsageFault(Reason.USAGE, f"{plan.job_dir} holds trials already", OTHER_DIRECTORY) from error
     document = {
         "schema_version": 1,
         "run_id": plan.run_id,
@@ -185,13 +184,14 @@ def _run_all(
     broken: BaseException | None = None
     with ThreadPoolExecutor(max_workers=plan.n, thread_name_prefix="trial") as pool:
         while running or (waiting and not stop.is_set()):
-            for trial in list(waiting):
-                if stop.is_set() or not free:
-                    break
-                if reservations.reserve(trial.task.definition):
-                    waiting.remove(trial)
-                    slot = free.pop(0)
-                    running[pool.submit(_run_trial, engine, slot, trial, plan.agent, stop, report)] = (trial, slot)
+            held_back: list[TrialPlan] = []
+            for trial in waiting:
+                if stop.is_set() or not free or not reservations.reserve(trial.task.definition):
+                    held_back.append(trial)
+                    continue
+                slot = free.pop(0)
+                running[pool.submit(_run_trial, engine, slot, trial, plan.agent, stop, report)] = (trial, slot)
+            waiting = held_back
             # The timeout lets a signal's handler run in this thread.
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             for future in finished:

@@ -156,8 +156,14 @@ class Trial:
         start = time.monotonic()
         failures = 0
         while failures < check.retries:
-            argv = ["/bin/sh", "-c", check.command]
-            result = self._exec(place, argv, seconds=check.timeout_sec)
+            result = run_exec(
+                self._engine,
+                place.container_id,
+                ["/bin/sh", "-c", check.command],
+                seconds=check.timeout_sec,
+                stop=self._stop,
+                workdir=place.workdir,
+            )
             if result.exit_code == 0:
                 return
             starting = time.monotonic() - start < check.start_period_sec
@@ -168,9 +174,6 @@ class Trial:
         raise Refused(
             Reason.HEALTHCHECK_FAILED, f"{check.command!r} failed {failures} times, at last with: {said or 'no output'}"
         )
-
-    def _exec(self, place: Place, argv: list[str], *, seconds: float) -> ExecResult:
-        return run_exec(self._engine, place.container_id, argv, seconds=seconds, stop=self._stop, workdir=place.workdir)
 
     def _agent_phase(self, place: Place) -> Ending | None:
         """Let the agent act; give an ending only when it failed."""

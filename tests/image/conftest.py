@@ -13,7 +13,6 @@ from guest.trial.engine import Engine
 from guest.trial.image import ImageFailure, ResolvedImage
 from image.task_images import bake
 from tests.images_made import forget, import_image
-from tests.registry import FakeRegistry, Registry, fake_registry, running_registry
 
 
 @dataclass
@@ -56,18 +55,6 @@ def baking(engine: Engine) -> Iterator[Baking]:
     made = Baking(engine)
     yield made
     forget(engine.api, *made.images)
-
-
-@pytest.fixture(scope="session")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    with running_registry(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeRegistry]:
-    with fake_registry() as running:
-        yield running
 
 
 @pytest.fixture

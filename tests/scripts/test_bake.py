@@ -24,7 +24,7 @@ from guest.tasks.task import Task
 from guest.trial.engine import Engine
 from scripts.bake import bake
 from tests.images_made import forget, import_image
-from tests.registry import FakeRegistry, Registry, fake_registry, push, running_registry
+from tests.registry import FakeRegistry, Registry, push
 from tests.tasks_made import make_task
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -32,18 +32,6 @@ Cache = Callable[..., Path]
 
 app = typer.Typer()
 app.command()(bake)
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    with running_registry(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeRegistry]:
-    with fake_registry() as running:
-        yield running
 
 
 @pytest.fixture

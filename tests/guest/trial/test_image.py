@@ -17,21 +17,9 @@ from guest.trial.image import digest_in, find_image, is_suitable_workdir, pull, 
 from guest.trial.image_reference import parse_reference
 from guest.trial.long_answer import Item, address_of, follow
 from tests.images_made import forget, import_image
-from tests.registry import FakeRegistry, Registry, fake_registry, push, running_registry
+from tests.registry import FakeRegistry, Registry, push
 
 DIGEST = "sha256:" + "ab" * 32
-
-
-@pytest.fixture(scope="module")
-def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    with running_registry(tmp_path_factory.mktemp("registry")) as running:
-        yield running
-
-
-@pytest.fixture
-def fake() -> Iterator[FakeRegistry]:
-    with fake_registry() as running:
-        yield running
 
 
 @pytest.fixture

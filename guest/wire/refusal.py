@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
 
 from guest.errors import Refused
 from guest.reason import Reason
@@ -65,14 +66,22 @@ def shown(value: object) -> str:
     return f"an array of {len(value)} items" if isinstance(value, list | tuple) else type(value).__name__
 
 
+def broken(member: str, rule: str, got: object) -> PydanticCustomError:
+    """Give what a record's validator raises when a member breaks a rule about others; `member` may be a path."""
+    return PydanticCustomError("broken", "{rule}", {"member": member, "rule": rule, "got": shown(got)})
+
+
 def from_validation(error: ValidationError, reason: Reason) -> WireRefused:
     """Give the refusal that tells the first of a validation's errors."""
     first = error.errors(include_url=False)[0]
     context = first.get("ctx", {})
+    path: tuple[str | int, ...] = first["loc"]
+    got = "" if first["type"] == "missing" else shown(first["input"])
     if first["type"] == "string_pattern_mismatch":
         rule = PATTERNS[context["pattern"]]
+    elif first["type"] == "broken":
+        rule, got, path = context["rule"], context["got"], (*path, *context["member"].split("/"))
     else:
-        words = _RULES.get(first["type"], first["msg"].removeprefix("Value error, "))
-        rule = words.format_map(context) if first["type"] in _RULES else words
-    got = "" if first["type"] in {"missing", "value_error"} else shown(first["input"])
-    return WireRefused(reason, json_pointer(first["loc"]), rule, got)
+        words = _RULES.get(first["type"])
+        rule = words.format_map(context) if words else first["msg"].removeprefix("Value error, ")
+    return WireRefused(reason, json_pointer(path), rule, got)

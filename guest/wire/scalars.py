@@ -25,11 +25,21 @@ def _pattern(pattern: str, rule: str) -> str:
     return whole
 
 
+def _must_be(version: int) -> AfterValidator:
+    def check(value: int) -> int:
+        if value != version:
+            raise ValueError(f"must be {version}")
+        return value
+
+    return AfterValidator(check)
+
+
+# Not Literal, which takes true and 1.0 for 1.
+Version1 = Annotated[int, _must_be(1)]
+Version2 = Annotated[int, _must_be(2)]
+
 Int = Annotated[int, Field(ge=0, le=INT_MAX)]
 PositiveInt = Annotated[int, Field(ge=1, le=INT_MAX)]
-# Not Literal, which takes true and 1.0 for 1.
-Version1 = Annotated[int, Field(ge=1, le=1)]
-Version2 = Annotated[int, Field(ge=2, le=2)]
 
 Id = Annotated[
     str, Field(pattern=_pattern(r"[!-~]{1,128}", "must be 1 to 128 printable ASCII characters without a space"))

@@ -45,7 +45,7 @@ class ScoreBinding(_Binding):
 
     @model_validator(mode="after")
     def _ascending(self) -> Self:
-        check_ascending("task_ids", self.task_ids)
+        check_ascending("task_ids", self.task_ids, leaf="")
         return self
 
 

@@ -19,8 +19,9 @@ STRING_MAX = 16_384
 """The most UTF-8 bytes of any string but the quote and the payloads that have bounds of their own."""
 
 
-def _pattern(pattern: str, rule: str) -> str:
-    whole = rf"^(?:{pattern})\z"
+def pattern(expression: str, rule: str) -> str:
+    """Give a field's pattern that matches the whole string, and keep in words what it demands."""
+    whole = rf"^(?:{expression})\z"
     PATTERNS[whole] = rule
     return whole
 
@@ -42,16 +43,16 @@ Int = Annotated[int, Field(ge=0, le=INT_MAX)]
 PositiveInt = Annotated[int, Field(ge=1, le=INT_MAX)]
 
 Id = Annotated[
-    str, Field(pattern=_pattern(r"[!-~]{1,128}", "must be 1 to 128 printable ASCII characters without a space"))
+    str, Field(pattern=pattern(r"[!-~]{1,128}", "must be 1 to 128 printable ASCII characters without a space"))
 ]
-Sha256 = Annotated[str, Field(pattern=_pattern(r"[0-9a-f]{64}", "must be 64 lowercase hex digits"))]
-Register = Annotated[str, Field(pattern=_pattern(r"[0-9a-f]{96}", "must be 96 lowercase hex digits"))]
-ReportData = Annotated[str, Field(pattern=_pattern(r"[0-9a-f]{128}", "must be 128 lowercase hex digits"))]
+Sha256 = Annotated[str, Field(pattern=pattern(r"[0-9a-f]{64}", "must be 64 lowercase hex digits"))]
+Register = Annotated[str, Field(pattern=pattern(r"[0-9a-f]{96}", "must be 96 lowercase hex digits"))]
+ReportData = Annotated[str, Field(pattern=pattern(r"[0-9a-f]{128}", "must be 128 lowercase hex digits"))]
 # Binary64 values of 0..1 order like their bits, so the range is a matter of digits.
 F64 = Annotated[
     str,
     Field(
-        pattern=_pattern(
+        pattern=pattern(
             r"[0-2][0-9a-f]{15}|3[0-9a-e][0-9a-f]{14}|3f[0-9a-e][0-9a-f]{13}|3ff0{13}",
             "must be 16 lowercase hex digits, the big-endian binary64 of a number from 0 to 1",
         )

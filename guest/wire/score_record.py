@@ -59,11 +59,11 @@ class ScoreRecord(Closed):
         return {task.task_id: [decode_f64(text) for text in task.trial_scores_f64be] for task in self.tasks}
 
 
-def check_ascending(member: str, task_ids: Sequence[str]) -> None:
-    """Raise what pydantic turns into a refusal, naming `member`, unless task ids strictly ascend in code points."""
+def check_ascending(member: str, task_ids: Sequence[str], leaf: str = "/task_id") -> None:
+    """Raise what pydantic turns into a refusal, naming an item of `member`, unless task ids strictly ascend in code points."""
     for at, (before, after) in enumerate(itertools.pairwise(task_ids), 1):
         if before >= after:
-            raise broken(f"{member}/{at}/task_id", f"must come after {shown(before)} in code-point order", after)
+            raise broken(f"{member}/{at}{leaf}", f"must come after {shown(before)} in code-point order", after)
 
 
 def build_score_record(

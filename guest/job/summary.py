@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
@@ -12,6 +11,9 @@ from guest.reason import Reason
 from guest.trial.cgroup import CpuSource
 from guest.trial.outcome import Outcome
 from guest.trial.record import AgentIdentity, ImageIdentity, TrialRecord, Wall
+from guest.wire.f64 import decode_f64, mean
+from guest.wire.policy import MEAN_OFF
+from guest.wire.score_record import ScoreRecord, build_score_record
 
 
 class _Closed(BaseModel):
@@ -51,7 +53,10 @@ class TaskSummary(_Closed):
 
 
 class JobSummary(_Closed):
-    """A whole job. `job_score` is the mean of the task scores, None when `unscored_tasks` names any."""
+    """A whole job and its score record, whose digest (hex) is `scores_digest`.
+
+    There is no record and no `job_score` when `unscored_tasks` names any: a missing score is never taken for 0.
+    """
 
     schema_version: Literal[1] = 1
     job_dir: str
@@ -62,6 +67,8 @@ class JobSummary(_Closed):
     n_concurrent: int
     tasks: tuple[TaskSummary, ...]
     job_score: float | None
+    score_record: ScoreRecord | None
+    scores_digest: str | None
     passed_tasks: int
     total_tasks: int
     unscored_tasks: tuple[str, ...]
@@ -80,18 +87,6 @@ def summarise_trial(record: TrialRecord) -> TrialSummary:
     )
 
 
-def mean(values: Sequence[float | None]) -> float | None:
-    """Give the exactly rounded mean, None when a value is missing or there is none.
-
-    >>> mean([1.0, 0.0, 1.0]), mean([0.1] * 10), mean([1.0, None]), mean([])
-    (0.6666666666666666, 0.1, None, None)
-    """
-    present = [Fraction(value) for value in values if value is not None]
-    if not present or len(present) < len(values):
-        return None
-    return float(sum(present) / len(present))
-
-
 def summarise_job(
     *,
     job_dir: str,
@@ -101,8 +96,16 @@ def summarise_job(
     n_concurrent: int,
     records: Mapping[str, Sequence[TrialRecord]],
 ) -> JobSummary:
-    """Add up a job from the records of each task, in the order of the plan."""
+    """Add up a job from the records of each task, in the order of the plan.
+
+    The score record is for a run of this machine's own, `dry-run-` and the run id, since no plan was issued for it.
+    """
     tasks = tuple(_summarise_task(task_id, of_task) for task_id, of_task in records.items())
+    unscored = tuple(task.task_id for task in tasks if task.score is None)
+    record = None
+    if not unscored:
+        trials = {task.task_id: _rewards(task.trials) for task in tasks}
+        record = build_score_record(eval_run_id=f"dry-run-{run_id}", policy=MEAN_OFF, trials=trials)
     return JobSummary(
         job_dir=job_dir,
         run_id=run_id,
@@ -110,21 +113,29 @@ def summarise_job(
         k=k,
         n_concurrent=n_concurrent,
         tasks=tasks,
-        job_score=mean([task.score for task in tasks]),
+        job_score=decode_f64(record.final.job_score_f64be) if record else None,
+        score_record=record,
+        scores_digest=record.digest() if record else None,
         passed_tasks=sum(task.score == 1 for task in tasks),
         total_tasks=len(tasks),
-        unscored_tasks=tuple(task.task_id for task in tasks if task.score is None),
+        unscored_tasks=unscored,
     )
 
 
 def _summarise_task(task_id: str, records: Sequence[TrialRecord]) -> TaskSummary:
     first = records[0]
+    trials = tuple(summarise_trial(record) for record in records)
+    rewards = _rewards(trials)
     return TaskSummary(
         task_id=task_id,
         image=first.image,
         tree_digest=first.tree_digest,
         isolation=first.isolation,
         network=first.network,
-        trials=tuple(summarise_trial(record) for record in records),
-        score=mean([record.reward for record in records]),
+        trials=trials,
+        score=mean(rewards) if len(rewards) == len(trials) else None,
     )
+
+
+def _rewards(trials: Sequence[TrialSummary]) -> list[float]:
+    return [trial.reward for trial in trials if trial.reward is not None]

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NoReturn
 from guest.errors import Refused
 from guest.reason import Reason
 from guest.trial.tarstream import Entry
+from guest.wire.f64 import mean
 
 TEXT, JSON, REPORT = "reward.txt", "reward.json", "ctrf.json"
 TEXT_BYTES: Final = 64
@@ -95,7 +96,7 @@ def _read_json(entry: Entry) -> tuple[float, Mapping[str, float]]:
     if odd:
         _refuse(f"{JSON}: {odd[0]} is outside 0..1")
     others = {name: value for name, value in document.items() if name != "reward"}
-    return math.fsum(scored) / len(scored) + 0.0, others  # + 0.0: no negative zero
+    return mean(scored) + 0.0, others  # + 0.0: no negative zero
 
 
 def _read_report(entry: Entry) -> Mapping[str, int]:

@@ -60,7 +60,7 @@ class ScoreRecord(Closed):
 
 
 def check_ascending(member: str, task_ids: Sequence[str], leaf: str = "/task_id") -> None:
-    """Raise what pydantic turns into a refusal, naming an item of `member`, unless task ids strictly ascend in code points."""
+    """Raise what pydantic turns into a refusal, naming an item of `member`, unless ids strictly ascend."""
     for at, (before, after) in enumerate(itertools.pairwise(task_ids), 1):
         if before >= after:
             raise broken(f"{member}/{at}{leaf}", f"must come after {shown(before)} in code-point order", after)

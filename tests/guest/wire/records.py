@@ -13,13 +13,13 @@ VECTORS = Path(__file__).resolve().parents[2] / "conformance" / "wire.json"
 
 
 @cache
-def _vectors() -> Any:
+def vectors() -> Any:
     return json.loads(VECTORS.read_bytes())
 
 
 def valid(section: str, at: int = 0, *, revision: str = "baseline") -> dict[str, Any]:
     """A fresh copy of a published valid record."""
-    record: dict[str, Any] = copy.deepcopy(_vectors()[revision][section]["valid"][at]["input"])
+    record: dict[str, Any] = copy.deepcopy(vectors()[revision][section]["valid"][at]["input"])
     return record
 
 

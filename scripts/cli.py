@@ -13,6 +13,7 @@ import typer
 
 from scripts.bake import bake
 from scripts.cleanup import cleanup
+from scripts.conformance.command import conformance
 from scripts.doctor import doctor
 from scripts.dry_run import dry_run
 from scripts.engine_socket import find_address
@@ -30,6 +31,7 @@ app.command("bake", short_help="Pull or build each task's image before a run nee
 app.command("dry-run", short_help="Run a whole job on this machine and print its scores.")(dry_run)
 app.command("cleanup", short_help="Remove what killed runs left in the engine.")(cleanup)
 app.add_typer(lock_app, name="lock")
+app.command("conformance", short_help="Run test vectors of the wire against this implementation.")(conformance)
 
 
 def version() -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from guest.tasks.task import Task
     from guest.trial.agent import Agent
     from guest.trial.engine import Engine
+    from scripts.result_line import ResultLine
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +37,9 @@ def dry_run(
     job_dir: Annotated[
         Path | None, typer.Option(help="Where the job's files go; default: jobs/ in the checkout.")
     ] = None,
+    as_line: Annotated[
+        bool, typer.Option("--line", help="Print the unattested result line on stdout, and nothing else there.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> None:
     """Run tasks in sibling containers and print their rewards, attestation off.
@@ -46,20 +50,37 @@ def dry_run(
     """
     from guest.trial.engine import connect
     from scripts.report import print_summary
+    from scripts.result_line import ResultLine
     from scripts.stop_signals import stop_on_signals
 
-    if fail_under is not None and not 0 <= fail_under <= 1:
-        raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
-    actor = _agent(agent)
-    engine = connect()
-    with stop_on_signals("stopping: ending the running trials and removing their containers") as stop:
-        run_id = secrets.token_hex(6)
-        directory = job_dir or CHECKOUT / "jobs" / f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{run_id}"
-        summary = _run(engine, stop, actor, directory, run_id, cache, tasks or [], budgets, repetitions, concurrent)
+    if as_line and as_json:
+        raise UsageFault(Reason.USAGE, "--line and --json both want stdout for themselves", "leave one of them out")
+    with ResultLine(tasks=len(tasks or []), wanted=as_line) as result_line:
+        if fail_under is not None and not 0 <= fail_under <= 1:
+            raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
+        actor = _agent(agent)
+        engine = connect()
+        with stop_on_signals("stopping: ending the running trials and removing their containers") as stop:
+            run_id = secrets.token_hex(6)
+            directory = job_dir or CHECKOUT / "jobs" / f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{run_id}"
+            summary = _run(
+                engine,
+                stop,
+                actor,
+                directory,
+                run_id,
+                cache,
+                tasks or [],
+                budgets,
+                repetitions,
+                concurrent,
+                result_line,
+            )
+        result_line.print(summary)
     if as_json:
         sys.stdout.write(summary.model_dump_json(indent=2) + "\n")
     else:
-        print_summary(summary)
+        print_summary(summary, sys.stderr if as_line else sys.stdout)
     if summary.job_score is None:
         # The document on stdout is whole already, so this is told on stderr alone.
         names = ", ".join(summary.unscored_tasks)
@@ -82,6 +103,7 @@ def _run(
     budgets: Path | None,
     k: int,
     n: int,
+    result_line: ResultLine,
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
     from guest.job.admission import Capacity
@@ -91,16 +113,19 @@ def _run(
     from guest.tasks.budgets import budget_for, load_budgets
     from guest.tasks.cache import load_cache
     from guest.trial.holder import HolderImage
+    from guest.wire.result_line import FailureStage
     from image.base.ensure import ensure_base
     from image.task_images import bake
     from scripts.cache_dir import cache_dir
     from scripts.progress import Progress
 
+    result_line.stage = FailureStage.PREFLIGHT_TASKS
     task_cache = load_cache(cache)
     capacity = Capacity.of(engine.info)
     chosen = preflight(task_cache, ids, capacity)
     entries = load_budgets(budgets) if budgets else task_cache.budgets
     _check_solutions(agent, chosen)
+    result_line.stage, result_line.total = FailureStage.JOB, len(chosen)
     claim_job_directory(job_dir)
     with Progress(total=len(chosen) * k) as progress:
         for run in find_leftovers(engine):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from guest.job.summary import JobSummary
 
 
-def print_summary(summary: JobSummary) -> None:
-    """Print the table (task, outcome, reward, CPU s, wall s) and the job score on stdout."""
+def print_summary(summary: JobSummary, stream: TextIO) -> None:
+    """Print the table (task, outcome, reward, CPU s, wall s), the job score and the digest of its record."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for name in ("task", "outcome"):
         table.add_column(name, no_wrap=True)
@@ -30,12 +30,13 @@ def print_summary(summary: JobSummary) -> None:
                 _sum(cpu.agent_sec, cpu.verifier_sec),
                 _sum(wall.agent_sec, wall.verifier_sec, wall.overhead_sec),
             )
-    console = Console(soft_wrap=True)
+    console = Console(file=stream, soft_wrap=True)
     console.print(table)
     score = "none" if summary.job_score is None else f"{summary.job_score:.4f}"
     console.print(
         f"\njob score {score}, {summary.passed_tasks} of {summary.total_tasks} tasks passed "
-        f"(agent {summary.agent.kind}, k={summary.k}, attestation off)\nfiles: {summary.job_dir}",
+        f"(agent {summary.agent.kind}, k={summary.k}, attestation off)\n"
+        f"score record sha256 {summary.scores_digest or 'none'}\nfiles: {summary.job_dir}",
         highlight=False,
     )
 

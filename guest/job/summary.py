@@ -115,7 +115,7 @@ def summarise_job(
         tasks=tasks,
         job_score=decode_f64(record.final.job_score_f64be) if record else None,
         score_record=record,
-        scores_digest=record.digest() if record else None,
+        scores_digest=record.canonical_digest() if record else None,
         passed_tasks=sum(task.score == 1 for task in tasks),
         total_tasks=len(tasks),
         unscored_tasks=unscored,

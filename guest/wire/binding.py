@@ -28,7 +28,7 @@ class _Binding(Closed):
 
     def report_data(self) -> str:
         """Give the 64 bytes to quote, as 128 lowercase hex digits: the digest, then 32 zero bytes."""
-        return self.digest() + "00" * 32
+        return self.canonical_digest() + "00" * 32
 
 
 class ScoreBinding(_Binding):

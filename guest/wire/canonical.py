@@ -63,15 +63,15 @@ def decode(data: bytes) -> dict[str, Any]:
     return value
 
 
-def decode_value(data: bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read any one JSON value, as strictly as `decode`."""
+def decode_value(data: bytes, *, floats: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    """Read any one JSON value, as strictly as `decode`; `floats` lets finite or overflowing decimals through."""
     _check_shape(data)
     try:
         value = json.loads(
             data.decode(),
             object_pairs_hook=_unique,
             parse_int=_integer,
-            parse_float=_no_number,
+            parse_float=float if floats else _no_number,
             parse_constant=_no_number,
         )
         if _SURROGATE_ESCAPE.search(data):

@@ -96,7 +96,7 @@ class EvalPlan(_OfPlan):
     @model_validator(mode="after")
     def _members_fit_each_other(self) -> Self:
         check_ascending("selected_tasks", self.task_ids)
-        if self.scoring_policy_digest != self.scoring_policy.digest():
+        if self.scoring_policy_digest != self.scoring_policy.canonical_digest():
             raise broken(
                 "scoring_policy_digest", "must be the canonical digest of scoring_policy", self.scoring_policy_digest
             )

@@ -90,6 +90,6 @@ class Closed(BaseModel):
         """Give the record's canonical JSON."""
         return canonical.encode(self.model_dump())
 
-    def digest(self) -> str:
+    def canonical_digest(self) -> str:
         """Give the SHA-256 of the canonical JSON, as lowercase hex."""
         return canonical.digest(self.model_dump())

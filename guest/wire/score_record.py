@@ -83,7 +83,7 @@ def build_score_record(
         {
             "schema_version": 1,
             "eval_run_id": eval_run_id,
-            "policy_digest": policy.digest(),
+            "policy_digest": policy.canonical_digest(),
             "k": k,
             "tasks": tasks,
             "final": {

@@ -64,7 +64,7 @@ def test_a_job_ends_in_a_score_record_that_a_validator_accepts() -> None:
     made = summary(b=[1 / 3, 1.0, 1.0], a=[0.1, 0.1, 0.1])
     assert made.score_record is not None
     check_score_record(made.score_record, eval_run_id="dry-run-00ff", policy=MEAN_OFF, k=3, task_ids=["a", "b"])
-    assert made.scores_digest == made.score_record.digest()
+    assert made.scores_digest == made.score_record.canonical_digest()
     assert [task.task_id for task in made.tasks] == ["b", "a"]
     # 3fe8e38e38e38e39 is the compensated mean of 1/3, 1, 1; plain addition ends one bit lower.
     assert made.score_record.tasks[1].aggregate_score_f64be == "3fe8e38e38e38e39"
@@ -75,7 +75,7 @@ def test_a_job_ends_in_a_score_record_that_a_validator_accepts() -> None:
 def test_the_document_carries_the_record_that_its_digest_is_of() -> None:
     made = summary(a=[1.0], b=[0.0])
     document = made.model_dump(mode="json")
-    assert ScoreRecord.parse(document["score_record"]).digest() == document["scores_digest"]
+    assert ScoreRecord.parse(document["score_record"]).canonical_digest() == document["scores_digest"]
     assert document["job_score"] == 0.5
 
 

@@ -1,0 +1,1 @@
+"""Runs published test vectors of the wire against this implementation."""

@@ -49,24 +49,21 @@ class Reward:
 def read_reward(entries: Mapping[str, Entry]) -> Reward:
     """Read the reward from the entries of the verifier's directory (relative path to entry).
 
-    Raises Refused with REWARD_NOT_REGULAR, REWARD_AMBIGUOUS, REWARD_MISSING, REWARD_MALFORMED, REPORT_MALFORMED or
-    REWARD_CONFLICT.
+    Raises Refused with REWARD_NOT_REGULAR, REWARD_AMBIGUOUS, REWARD_MISSING, REWARD_EMPTY, REWARD_MALFORMED,
+    REPORT_MALFORMED or REWARD_CONFLICT.
     """
     for name in (TEXT, JSON, REPORT):
         if name in entries and entries[name].kind != "file":
             raise Refused(Reason.REWARD_NOT_REGULAR, f"{name} is a {entries[name].kind}, expected a regular file")
     if TEXT in entries and JSON in entries:
         raise Refused(Reason.REWARD_AMBIGUOUS, f"there are both {TEXT} and {JSON}, expected one of them")
-    source: Literal["txt", "json"]
-    others: Mapping[str, float] = {}
-    if TEXT in entries:
-        source, entry = "txt", entries[TEXT]
-        value = _read_text(entry)
-    elif JSON in entries:
-        source, entry = "json", entries[JSON]
-        value, others = _read_json(entry)
-    else:
+    if TEXT not in entries and JSON not in entries:
         raise Refused(Reason.REWARD_MISSING, f"there is neither {TEXT} nor {JSON}")
+    source: Literal["txt", "json"] = "txt" if TEXT in entries else "json"
+    entry = entries[TEXT if source == "txt" else JSON]
+    if not entry.size:
+        raise Refused(Reason.REWARD_EMPTY, f"reward.{source} has no bytes")
+    value, others = (_read_text(entry), {}) if source == "txt" else _read_json(entry)
     tests = _read_report(entries[REPORT]) if REPORT in entries else None
     if value == 1 and tests is not None and tests["failed"]:
         raise Refused(Reason.REWARD_CONFLICT, f"the reward is 1, but {REPORT} has {tests['failed']} failed tests")

@@ -32,7 +32,7 @@ def encode_f64(value: float) -> str:
 
 def decode_f64(text: str) -> float:
     """Give the score that 16 lowercase hex digits spell. Raises WireRefused for what `encode_f64` cannot have given."""
-    if len(text) != len(_ONE) or text.strip("0123456789abcdef") or text > _ONE:
+    if not isinstance(text, str) or len(text) != len(_ONE) or text.strip("0123456789abcdef") or text > _ONE:
         raise WireRefused(
             Reason.SCORE_MALFORMED,
             "",

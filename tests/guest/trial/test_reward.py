@@ -63,7 +63,6 @@ def test_texts_that_are_rewards(text: bytes, value: float) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
         b"\n",
         b" ",
         b"NaN",
@@ -157,7 +156,6 @@ def test_documents_that_are_rewards(text: bytes, value: float, others: dict[str,
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
         b" ",
         b"1",
         b"0.5",
@@ -233,6 +231,11 @@ def test_a_document_of_exactly_4_kib_is_read() -> None:
 
 
 # --- which file
+
+
+@pytest.mark.parametrize("given", [{"reward_txt": b""}, {"reward_json": b""}])
+def test_a_file_without_bytes_has_a_reason_of_its_own(given: dict[str, bytes]) -> None:
+    assert refusal(entries(**given)).reason is Reason.REWARD_EMPTY
 
 
 def test_neither_file() -> None:
@@ -413,7 +416,10 @@ texts = (
     | st.lists(likely, max_size=12).map(b"".join)
     | json_values.map(lambda v: json.dumps(v).encode())
 )
-REASONS = {Reason.REWARD_MALFORMED, Reason.REWARD_AMBIGUOUS, Reason.REWARD_MISSING, Reason.REPORT_MALFORMED}
+REASONS = {
+    *(Reason.REWARD_MALFORMED, Reason.REWARD_AMBIGUOUS, Reason.REWARD_MISSING, Reason.REWARD_EMPTY),
+    Reason.REPORT_MALFORMED,
+}
 
 
 @given(found=st.dictionaries(st.sampled_from(["reward_txt", "reward_json", "ctrf_json"]), texts))

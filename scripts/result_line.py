@@ -36,11 +36,11 @@ class ResultLine:
         if error is None or self._printed:
             return
         if isinstance(error, EvalguestError):
-            reason, detail = error.reason, error.message
+            self._print_failure(error.reason, error.message)
+        elif isinstance(error, KeyboardInterrupt):
+            self._print_failure(Reason.INTERRUPTED, "interrupted")
         else:
-            reason = Reason.INTERRUPTED if isinstance(error, KeyboardInterrupt) else Reason.INTERNAL_FAULT
-            detail = f"{type(error).__name__}: {error}"
-        self._print_failure(reason, type(error).__name__, detail)
+            self._print_failure(Reason.INTERNAL_FAULT, f"{type(error).__name__}: {error}")
 
     def print(self, summary: JobSummary) -> None:
         """Print a finished job's line: its score, or that it failed when a task has none."""
@@ -49,7 +49,7 @@ class ResultLine:
             trials = next(task.trials for task in summary.tasks if task.task_id == missing)
             trial = next(trial for trial in trials if trial.reward is None)
             reason = trial.reason_code or Reason.INTERNAL_FAULT
-            self._print_failure(reason, "TaskUnscored", f"{missing}: {reason}: {trial.message}")
+            self._print_failure(reason, f"{missing}: {trial.message}")
             return
         self._write(
             unattested_line(
@@ -63,7 +63,8 @@ class ResultLine:
             )
         )
 
-    def _print_failure(self, reason: Reason, kind: str, detail: str) -> None:
+    def _print_failure(self, reason: Reason, detail: str) -> None:
+        kind = reason.title().replace("_", "")
         self._write(fail_closed_line(total=self.total, reason=reason, failure=Failure(self.stage, kind, detail)))
 
     def _write(self, line: str) -> None:

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from guest.errors import EnvironmentFault
+from guest.wire.result_request import parse_result_body
 from scripts.benches.calls import OUTPUT_WAIT, call_kind
 from scripts.benches.figures import Figure, print_figures
 from scripts.benches.harbor import _agree, harbor_figures, stages
 from scripts.benches.one_job import Measured
 from scripts.benches.trials import call_figures, fleet_figures, own_cpu_seconds, run_process, serial_figures
+from scripts.benches.wire import BODY_BYTES, measure_wire, result_of
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -158,6 +160,20 @@ def test_a_process_measures_what_it_ran(module: str) -> None:
 def test_a_process_that_fails_is_an_error_in_its_own_words() -> None:
     with pytest.raises(EnvironmentFault, match="-n is 0"):
         run_process("one_job", 1, 0)
+
+
+def test_the_wire_s_body_is_a_valid_result_of_the_size_asked_for() -> None:
+    body = result_of(BODY_BYTES).canonical()
+    assert BODY_BYTES - 1 <= len(body) <= BODY_BYTES
+    assert parse_result_body(body).canonical() == body
+
+
+def test_the_wire_s_figures_are_times_and_rates_of_the_same_runs() -> None:
+    figures = {figure.name: figure for figure in measure_wire(rounds=2)}
+    size = figures["body_bytes"].values[0]
+    for name in ("encode_result", "decode_result", "encode_value", "decode_value", "json_dumps", "json_loads"):
+        times, rates = figures[f"{name}_ms"].values, figures[f"{name}_mb_s"].values
+        assert [round(time * rate * 1000) for time, rate in zip(times, rates, strict=True)] == [size, size]
 
 
 def test_an_unknown_bench_is_a_usage_error() -> None:

@@ -87,6 +87,86 @@ def test_the_table_names_each_task_and_the_score(cache: Path, tmp_path: Path) ->
     assert "job score 0.5000, 1 of 2 tasks passed" in ended.stdout
 
 
+PREFIX = "BASE_BENCHMARK_RESULT="
+
+
+def result_line(stdout: str) -> dict[str, Any]:
+    """The one line that stdout must be."""
+    [line] = stdout.splitlines()
+    assert line.startswith(PREFIX)
+    assert "execution_proof" not in line
+    document: dict[str, Any] = json.loads(line.removeprefix(PREFIX))
+    return document
+
+
+def test_the_line_is_the_unattested_result_and_all_of_stdout(cache: Path, tmp_path: Path) -> None:
+    ended = evalguest("dry-run", "passes", "fails", "--cache", cache, "--line", "--job-dir", tmp_path / "job")
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout == (
+        PREFIX + '{"reason_code": null, "resolved": 1, "score": 0.5, "status": "completed", "total": 2}\n'
+    )
+    summary = json.loads((tmp_path / "job" / "summary.json").read_text())
+    assert f"score record sha256 {summary['scores_digest']}" in ended.stderr
+
+
+def test_the_line_of_a_job_without_a_score_is_fail_closed(cache: Path, tmp_path: Path) -> None:
+    write_task(cache, make_task("homeless", toml='docker_image = "127.0.0.1:1/nowhere:1"\n'))
+    (cache / "homeless" / "environment" / "Dockerfile").unlink()
+    ended = evalguest("dry-run", "homeless", "passes", "--cache", cache, "--line", "--job-dir", tmp_path / "job")
+    assert ended.returncode == 1
+    line = result_line(ended.stdout)
+    assert (line["status"], line["score"], line["resolved"], line["total"]) == ("failed", 0.0, 0, 2)
+    assert (line["reason_code"], line["failure_stage"]) == ("terminal_bench_failed", "job")
+    assert line["failure_class"] == "ImageUnavailable"
+    assert line["failure_detail"].startswith("homeless: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "stage", "kind", "total"),
+    [
+        (("nowhere", "passes"), 1, "preflight_tasks", "TaskUnknown", 2),
+        (("passes", "--agent", "no/such/agent"), 2, "cli", "Usage", 1),
+        (("passes", "--fail-under", "7"), 2, "cli", "Usage", 1),
+    ],
+)
+def test_the_line_of_what_never_ran_is_fail_closed(
+    arguments: tuple[str, ...], exit_code: int, stage: str, kind: str, total: int, cache: Path, tmp_path: Path
+) -> None:
+    ended = evalguest("dry-run", *arguments, "--cache", cache, "--line", "--job-dir", tmp_path / "job")
+    assert ended.returncode == exit_code
+    line = result_line(ended.stdout)
+    assert (line["failure_stage"], line["failure_class"], line["total"]) == (stage, kind, total)
+    assert (line["status"], line["score"], line["resolved"]) == ("failed", 0.0, 0)
+
+
+def test_the_line_of_a_stopped_run_says_cancelled(cache: Path, tmp_path: Path) -> None:
+    process, _ = start_and_wait(cache, tmp_path / "job", "sleeps", "agent", "--line")
+    process.send_signal(signal.SIGTERM)
+    stdout, _ = process.communicate(timeout=60)
+    line = result_line(stdout)
+    assert (line["reason_code"], line["status"], line["score"]) == ("harbor_cancelled_error", "failed", 0.0)
+    assert not any(name.startswith("failure_") for name in line)
+
+
+def test_an_agent_that_prints_a_line_does_not_reach_stdout(cache: Path, tmp_path: Path, base_image: str) -> None:
+    forged = PREFIX + '{"reason_code": null, "resolved": 1, "score": 1.0, "status": "completed", "total": 1}'
+    say = f"echo '{forged}'; echo '{forged}' >&2"
+    loud = make_task(
+        "loud", solve=say, test=f"{say}; echo 0 > {REWARD}", dockerfile=f"FROM {base_image}\nWORKDIR /srv\n"
+    )
+    write_task(cache, loud)
+    ended = evalguest("dry-run", "loud", "--cache", cache, "--line", "--job-dir", tmp_path / "job")
+    assert result_line(ended.stdout)["score"] == 0.0
+    assert PREFIX not in ended.stderr
+
+
+def test_the_line_and_the_document_do_not_share_stdout(cache: Path, tmp_path: Path) -> None:
+    ended = evalguest("dry-run", "passes", "--cache", cache, "--line", "--json", "--job-dir", tmp_path / "job")
+    assert ended.returncode == 2
+    assert PREFIX not in ended.stdout
+    assert not (tmp_path / "job").exists()
+
+
 def test_fail_under(cache: Path, tmp_path: Path) -> None:
     common = ("dry-run", "passes", "fails", "--cache", cache)
     assert evalguest(*common, "--fail-under", "0.5", "--job-dir", tmp_path / "a").returncode == 0
@@ -151,10 +231,12 @@ def test_the_oracle_needs_a_solution(cache: Path, tmp_path: Path) -> None:
     assert nop.returncode == 0, nop.stderr
 
 
-def start_and_wait(cache: Path, job_dir: Path, task: str, state: str) -> tuple[subprocess.Popen[str], str]:
+def start_and_wait(
+    cache: Path, job_dir: Path, task: str, state: str, *options: str
+) -> tuple[subprocess.Popen[str], str]:
     """Start a dry run and wait until its trial has entered a state; give the process and the run id."""
     process = subprocess.Popen(
-        [*EVALGUEST, "dry-run", task, "--cache", str(cache), "--job-dir", str(job_dir)],
+        [*EVALGUEST, "dry-run", task, "--cache", str(cache), "--job-dir", str(job_dir), *options],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

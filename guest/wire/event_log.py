@@ -84,7 +84,7 @@ def parse_event_log(value: object) -> tuple[EventEntry, ...]:
         try:
             entries.append(EventEntry.parse(item))
         except WireRefused as refusal:
-            raise WireRefused(refusal.reason, f"/event_log/{at}{refusal.pointer}", refusal.rule) from refusal
+            raise refusal.under(f"/event_log/{at}", Reason.EVENT_LOG_REFUSED) from refusal
     return tuple(entries)
 
 

@@ -38,13 +38,19 @@ PATTERNS: dict[str, str] = {}
 class WireRefused(Refused):
     """A record or text that breaks the wire's rules.
 
-    `pointer` leads to the offending member (RFC 6901; empty for the whole document), `rule` says what it must be.
+    `pointer` leads to the offending member (RFC 6901; empty for the whole document), `rule` says what it must be, `got`
+    shows in a few characters what it is.
     """
 
     def __init__(self, reason: Reason, pointer: str, rule: str, got: str = "", hint: str = "") -> None:
         super().__init__(reason, f"{pointer or 'the document'} {rule}{f'; got {got}' if got else ''}", hint)
         self.pointer = pointer
         self.rule = rule
+        self.got = got
+
+    def under(self, pointer: str, reason: Reason) -> WireRefused:
+        """Give the same refusal of a member as one of the record that holds it at `pointer`."""
+        return WireRefused(reason, pointer + self.pointer, self.rule, self.got, self.hint)
 
 
 def json_pointer(path: Sequence[str | int]) -> str:

@@ -43,9 +43,7 @@ def project_vm_config(config: object, os_image_hash: str | None) -> VmConfig:
     try:
         return VmConfig.parse({"vcpu": vcpu, "memory_mb": memory, "os_image_hash": os_image_hash})
     except WireRefused as refusal:
-        raise WireRefused(
-            Reason.QUOTE_REPLY_MALFORMED, f"/vm_config{refusal.pointer}", refusal.rule, hint=refusal.hint
-        ) from refusal
+        raise refusal.under("/vm_config", Reason.QUOTE_REPLY_MALFORMED) from refusal
 
 
 def check_vm_config(config: Mapping[str, object]) -> None:

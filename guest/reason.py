@@ -15,6 +15,7 @@ class Stage(StrEnum):
     TASKS = "tasks and the cache"
     IMAGES = "images"
     CONTAINERS = "containers"
+    AGENT = "submitted agents"
     TRIAL = "trials"
     GATE = "gates of a repetition"
     WIRE = "records on the wire"
@@ -93,6 +94,20 @@ class Reason(StrEnum):
     TAR_REFUSED = "tar_refused", Stage.CONTAINERS, "A tar stream broke the rules for bytes that cross a container border."
     CONTAINER_LEFT = "container_left", Stage.CONTAINERS, "A container, network or volume could not be removed."
     HEALTHCHECK_FAILED = "healthcheck_failed", Stage.CONTAINERS, "The task's health check did not pass before the agent started."
+
+    # --- submitted agents
+    AGENT_ARCHIVE_TOO_LARGE = "agent_archive_too_large", Stage.AGENT, "The agent's archive is larger than 1 MiB."
+    AGENT_ARCHIVE_MALFORMED = "agent_archive_malformed", Stage.AGENT, "The agent's archive is not a plain ZIP file that every reader reads alike."
+    AGENT_ARCHIVE_ENCRYPTED = "agent_archive_encrypted", Stage.AGENT, "The agent's archive has an encrypted entry."
+    AGENT_ARCHIVE_EXPANDS = "agent_archive_expands", Stage.AGENT, "The agent's archive inflates to more than is allowed."
+    AGENT_ARCHIVE_NESTED = "agent_archive_nested", Stage.AGENT, "The agent's archive holds another archive."
+    AGENT_TOO_MANY_FILES = "agent_too_many_files", Stage.AGENT, "The agent has more than 200 files."
+    AGENT_PATH_REFUSED = "agent_path_refused", Stage.AGENT, "A path in the agent's archive is not a plain relative path."
+    AGENT_PATH_DUPLICATE = "agent_path_duplicate", Stage.AGENT, "Two paths in the agent's archive are, or may be taken for, one."
+    AGENT_ENTRY_REFUSED = "agent_entry_refused", Stage.AGENT, "An entry of the agent's archive is a link, a special file or has special mode bits."
+    AGENT_FILE_REFUSED = "agent_file_refused", Stage.AGENT, "The agent's archive holds compiled code or a .pth file."
+    AGENT_ENTRY_POINT_MISSING = "agent_entry_point_missing", Stage.AGENT, "The agent has no agent.py at its root."
+    AGENT_ENTRY_POINT_MALFORMED = "agent_entry_point_malformed", Stage.AGENT, "The agent's agent.py is not Python source with a class Agent."
 
     # --- trials
     AGENT_TIMEOUT = "agent_timeout", Stage.TRIAL, "The agent reached its wall limit."

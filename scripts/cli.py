@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from scripts.agent import agent_app
 from scripts.bake import bake
 from scripts.cleanup import cleanup
 from scripts.conformance.command import conformance
@@ -27,6 +28,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 app = typer.Typer(name="evalguest", add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.command("doctor", short_help="Say what this machine can do, and how to mend what it cannot.")(doctor)
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(agent_app, name="agent")
 app.command("bake", short_help="Pull or build each task's image before a run needs it.")(bake)
 app.command("dry-run", short_help="Run a whole job on this machine and print its scores.")(dry_run)
 app.command("cleanup", short_help="Remove what killed runs left in the engine.")(cleanup)

@@ -1,0 +1,1 @@
+"""Submitted agents: their archive, the channel, the host they run in."""

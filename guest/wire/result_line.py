@@ -22,10 +22,12 @@ from guest.wire.scalars import Int
 PREFIX = "BASE_BENCHMARK_RESULT="
 
 _DETAIL_MAX = 160
+_DETAIL_READ = 2000
 _UNPRINTABLE = re.compile(r"[^ -~]+")
 _NOT_OF_A_CLASS = re.compile(r"[^A-Za-z0-9_]+")
 _SECRET = re.compile(
-    r"(?i:\b(?:bearer|authorization|password|passwd|secret|token|api[_-]?key|key)\b[\"']?\s*[=: ]\s*[\"']?)[^\s\"',;]+"
+    r"(?i:(?:\b(?:bearer|authorization|password|passwd|secret|token|api[_-]?key|key)\b[\"']?\s*[=: ]\s*[\"']?)+)"
+    r"[^\s\"',;]+"
     r"|[0-9A-Fa-f]{32,}"
     r"|(?=[A-Za-z+/_-]*[0-9])[A-Za-z0-9+/_-]{40,}={0,2}"
 )
@@ -118,4 +120,7 @@ def fail_closed_line(*, total: int, reason: Reason, failure: Failure) -> str:
 
 
 def _one_safe_line(text: str) -> str:
+    if len(text) > _DETAIL_READ:
+        # Looking for secrets takes time that grows faster than the text, and a word cut in two is not recognised.
+        text = text[:_DETAIL_READ].rpartition(" ")[0]
     return _SECRET.sub("redacted", _UNPRINTABLE.sub(" ", text))[:_DETAIL_MAX].strip()

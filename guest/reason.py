@@ -112,6 +112,10 @@ class Reason(StrEnum):
     # --- trials
     AGENT_TIMEOUT = "agent_timeout", Stage.TRIAL, "The agent reached its wall limit."
     AGENT_FAILED = "agent_failed", Stage.TRIAL, "The agent raised an error."
+    AGENT_LOAD_FAILED = "agent_load_failed", Stage.TRIAL, "The agent could not be loaded or constructed."
+    AGENT_HOST_ENDED = "agent_host_ended", Stage.TRIAL, "The agent's own container ended before the agent was done."
+    AGENT_CHANNEL_BROKEN = "agent_channel_broken", Stage.TRIAL, "The agent's container sent what is no message, or took none."
+    CPU_UNREADABLE = "cpu_unreadable", Stage.TRIAL, "The CPU time of a running trial could not be read."
     AGENT_LEFT_PROCESSES = "agent_left_processes", Stage.TRIAL, "Processes of the agent phase could not be ended."
     CONTAINER_ENDED = "container_ended", Stage.TRIAL, "The task container ended by itself."
     VERIFIER_INPUTS_UNCLEAN = "verifier_inputs_unclean", Stage.TRIAL, "The verifier's directories could not be brought to a known state."
@@ -285,6 +289,10 @@ _ON_THE_LINE = {
     Reason.INTERRUPTED: Reason.HARBOR_CANCELLED_ERROR,
     Reason.AGENT_TIMEOUT: Reason.HARBOR_AGENT_TIMEOUT_ERROR,
     Reason.AGENT_FAILED: Reason.HARBOR_SUBMISSION_CODE_FAILED,
+    Reason.AGENT_LOAD_FAILED: Reason.HARBOR_SUBMISSION_CODE_FAILED,
+    Reason.AGENT_HOST_ENDED: Reason.HARBOR_SUBMISSION_CODE_FAILED,
+    Reason.AGENT_CHANNEL_BROKEN: Reason.HARBOR_SUBMISSION_CODE_FAILED,
+    Reason.CPU_UNREADABLE: Reason.HARBOR_TRIAL_FAILED,
     Reason.AGENT_LEFT_PROCESSES: Reason.HARBOR_TRIAL_FAILED,
     Reason.CONTAINER_ENDED: Reason.HARBOR_TRIAL_FAILED,
     Reason.VERIFIER_INPUTS_UNCLEAN: Reason.HARBOR_TRIAL_FAILED,

@@ -27,7 +27,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 def dry_run(
     tasks: Annotated[list[str] | None, typer.Argument(help="Task ids; all of the cache when none is named.")] = None,
     *,
-    agent: Annotated[str, typer.Option(help="Who acts: oracle (the reference solution) or nop.")] = "oracle",
+    agent: Annotated[
+        str,
+        typer.Option(help="Who acts: oracle (the reference solution), nop, or your agent: its archive or directory."),
+    ] = "oracle",
     cache: Annotated[Path, typer.Option(help="The task cache or pack to run.", show_default="task-cache/")] = CHECKOUT
     / "task-cache",
     repetitions: Annotated[int, typer.Option("-k", min=1, help="Repetitions of each task.")] = 1,
@@ -49,6 +52,7 @@ def dry_run(
     Example: evalguest dry-run --agent nop -k 3
     """
     from guest.trial.engine import connect
+    from image.base.lock import read_lock
     from scripts.report import print_summary
     from scripts.result_line import ResultLine
     from scripts.stop_signals import stop_on_signals
@@ -58,7 +62,7 @@ def dry_run(
     with ResultLine(tasks=len(tasks or []), wanted=as_line) as result_line:
         if fail_under is not None and not 0 <= fail_under <= 1:
             raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
-        actor = _agent(agent)
+        actor = _agent(agent, read_lock().ref)
         engine = connect()
         with stop_on_signals("stopping: ending the running trials and removing their containers") as stop:
             run_id = secrets.token_hex(6)
@@ -122,7 +126,7 @@ def _run(
     result_line.stage = FailureStage.PREFLIGHT_TASKS
     task_cache = load_cache(cache)
     capacity = Capacity.of(engine.info)
-    chosen = preflight(task_cache, ids, capacity)
+    chosen = preflight(task_cache, ids, capacity, agent.memory_bytes)
     entries = load_budgets(budgets) if budgets else task_cache.budgets
     _check_solutions(agent, chosen)
     result_line.stage, result_line.total = FailureStage.JOB, len(chosen)
@@ -168,10 +172,17 @@ def _check_solutions(agent: Agent, tasks: list[Task]) -> None:
         )
 
 
-def _agent(name: str) -> Agent:
+def _agent(name: str, image: str) -> Agent:
+    """Give a reference agent by name, or a submitted one from its archive or directory."""
+    from guest.agent.host import HostImage
+    from guest.agent.submitted import SubmittedAgent
     from guest.trial.agent import NopAgent, OracleAgent
+    from scripts.agent import read_package
 
     agents: dict[str, type[Agent]] = {"oracle": OracleAgent, "nop": NopAgent}
-    if name not in agents:
-        raise UsageFault(Reason.USAGE, f"--agent is {name!r}, expected oracle or nop", "submitted agents come later")
-    return agents[name]()
+    if name in agents:
+        return agents[name]()
+    if not Path(name).exists():
+        raise UsageFault(Reason.USAGE, f"--agent is {name!r}: neither oracle nor nop, nor an archive or directory")
+    package, _ = read_package(Path(name))
+    return SubmittedAgent(package, HostImage(image))

@@ -26,13 +26,13 @@ class Capacity:
         return cls(float(info.cpus), max(0, info.memory_bytes - RESERVED_MEMORY_BYTES))
 
 
-def check_fits(definition: TaskDefinition, capacity: Capacity) -> None:
-    """Refuse a task that could never start here. Raises Refused(TASK_TOO_LARGE)."""
-    needed = definition.memory_mb << 20
+def check_fits(definition: TaskDefinition, capacity: Capacity, beside_bytes: int) -> None:
+    """Refuse a task that could never start here with `beside_bytes` for its agent. Raises Refused(TASK_TOO_LARGE)."""
+    needed = (definition.memory_mb << 20) + beside_bytes
     if definition.cpus > capacity.cpus or needed > capacity.memory_bytes:
         raise Refused(
             Reason.TASK_TOO_LARGE,
-            f"{definition.task_id} asks for {definition.cpus:g} CPUs and {definition.memory_mb} MiB; this machine "
+            f"{definition.task_id} and its agent ask for {definition.cpus:g} CPUs and {needed >> 20} MiB; this machine "
             f"offers {capacity.cpus:g} CPUs and {capacity.memory_bytes >> 20} MiB",
             "name the tasks to run, or use a larger machine",
         )
@@ -41,15 +41,16 @@ def check_fits(definition: TaskDefinition, capacity: Capacity) -> None:
 class Reservations:
     """The running sum of what is reserved. Used by one thread."""
 
-    def __init__(self, capacity: Capacity) -> None:
-        """Start with nothing reserved."""
+    def __init__(self, capacity: Capacity, beside_bytes: int) -> None:
+        """Start with nothing reserved; each trial takes `beside_bytes` more than its task asks for."""
         self._capacity = capacity
+        self._beside = beside_bytes
         self._cpus = 0.0
         self._memory = 0
 
     def reserve(self, definition: TaskDefinition) -> bool:
         """Reserve for a trial of the task, or say False and change nothing."""
-        cpus, memory = self._cpus + definition.cpus, self._memory + (definition.memory_mb << 20)
+        cpus, memory = self._cpus + definition.cpus, self._memory + self._of(definition)
         # Sums of fractional CPUs may miss the exact total by a rounding error.
         if cpus > self._capacity.cpus + 1e-9 or memory > self._capacity.memory_bytes:
             return False
@@ -59,4 +60,7 @@ class Reservations:
     def release(self, definition: TaskDefinition) -> None:
         """Give back what `reserve` took."""
         self._cpus -= definition.cpus
-        self._memory -= definition.memory_mb << 20
+        self._memory -= self._of(definition)
+
+    def _of(self, definition: TaskDefinition) -> int:
+        return (definition.memory_mb << 20) + self._beside

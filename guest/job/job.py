@@ -24,13 +24,13 @@ from guest.job.sweep import sweep_run
 from guest.reason import Reason
 from guest.tasks.budgets import Budget
 from guest.tasks.task import Task
-from guest.trial.agent import Agent
+from guest.trial.agent import Agent, Seat
 from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.holder import HolderImage
 from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.lifecycle import Trial
-from guest.trial.record import AgentIdentity, TrialRecord, write_json
+from guest.trial.record import AgentIdentity, TrialRecord, write_json, write_log
 from guest.trial.slot import Slot
 
 # Called with a trial's id, the state it enters, and its record once it is done.
@@ -75,6 +75,7 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
 
     done: dict[str, list[TrialRecord]] = {task.task_id: [] for task in plan.tasks}
     with _slots(engine, plan) as slots:
+        _prepare_agent(engine, plan, slots[0], stop)
         for record in _run_all(engine, plan, slots, stop, report):
             done[record.task_id].append(record)
         if stop.is_set():
@@ -146,6 +147,16 @@ def _write_job(plan: JobPlan) -> None:
     write_json(plan.job_dir / "job.json", document)
 
 
+def _prepare_agent(engine: Engine, plan: JobPlan, slot: Slot, stop: threading.Event) -> None:
+    """Construct the agent once, so that a broken one costs this and no job; what it said is kept."""
+    seat = Seat(engine, plan.run_id, "construct", slot.cgroup.parent, stop)
+    try:
+        plan.agent.prepare(seat)
+    finally:
+        if seat.log.size:
+            write_log(plan.job_dir, "agent-construct.log", bytes(seat.log.kept))
+
+
 @contextmanager
 def _slots(engine: Engine, plan: JobPlan) -> Iterator[list[Slot]]:
     """Give the job's slots; afterwards close them and remove whatever else of this run still stands."""
@@ -179,7 +190,7 @@ def _run_all(
         for task in plan.tasks
     ]
     free = list(slots)
-    reservations = Reservations(plan.capacity)
+    reservations = Reservations(plan.capacity, plan.agent.memory_bytes)
     running: dict[Future[TrialRecord], tuple[TrialPlan, Slot]] = {}
     broken: BaseException | None = None
     with ThreadPoolExecutor(max_workers=plan.n, thread_name_prefix="trial") as pool:

@@ -10,8 +10,10 @@ from guest.tasks.cache import TaskCache
 from guest.tasks.task import Task
 
 
-def preflight(cache: TaskCache, ids: Sequence[str], capacity: Capacity) -> list[Task]:
+def preflight(cache: TaskCache, ids: Sequence[str], capacity: Capacity, beside_bytes: int) -> list[Task]:
     """Give the tasks of `ids` (all of the cache when empty), loaded, digest-checked and fit for this machine.
+
+    `beside_bytes` is what an agent takes beside each task.
 
     Raises Refused with a line for each task that is not.
     """
@@ -19,7 +21,7 @@ def preflight(cache: TaskCache, ids: Sequence[str], capacity: Capacity) -> list[
     chosen = cache.select(ids)
     for task in chosen:
         try:
-            check_fits(task.definition, capacity)
+            check_fits(task.definition, capacity, beside_bytes)
         except Refused as refusal:
             refusals.append(refusal)
     if len(refusals) == 1:

@@ -12,6 +12,8 @@ from guest.reason import Reason
 from guest.trial.engine import Engine, answers, engine_call
 from guest.trial.outcome import Ending, Outcome, ending_for
 
+_OF_THE_HOST = frozenset({Reason.AGENT_LOAD_FAILED, Reason.AGENT_HOST_ENDED, Reason.AGENT_CHANNEL_BROKEN})
+
 
 def after_error(engine: Engine, container_id: str, error: EvalguestError) -> Ending:
     """Give the ending for an error of the runner's own steps.
@@ -37,6 +39,8 @@ def after_agent_error(engine: Engine, container_id: str, error: EvalguestError) 
     """Give the ending for one of our errors that an agent ended with: its failure, whatever reason the error names."""
     if isinstance(error, EnvironmentFault) or error.reason is Reason.AGENT_TIMEOUT:
         return after_error(engine, container_id, error)
+    if error.reason in _OF_THE_HOST:
+        return ending_for(error.reason, error.message)
     return ending_for(Reason.AGENT_FAILED, f"the agent ended with an error: {error.message}")
 
 

@@ -24,6 +24,11 @@ from guest.trial.engine import Engine, engine_call
 OWNER_LABEL = "evalguest"
 DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
 PIDS_LIMIT = 1024
+NOBODY_ID = 65534
+NOBODY = f"{NOBODY_ID}:{NOBODY_ID}"
+SEALED_PIDS_LIMIT = 128
+SEALED_SHM_BYTES = 1 << 20
+SEALED_INODES = 16_384
 SLEEP_LOOKS = 1000
 REMOVE_TRIES = 3
 REMOVE_SEC = 900  # millions of files, or one with a great many extents, take the engine minutes
@@ -36,6 +41,8 @@ class ContainerSpec:
     """All that can be said about a container of ours.
 
     `network` is `none`, `container:<id>` (the network namespace of a slot's holder) or the name of a bridge of ours.
+    A `sealed` one, for code of strangers, has nothing it could do without: no user, no capability, nothing writable but
+    a directory in memory of `scratch_bytes`, which counts against its memory.
     """
 
     name: str
@@ -50,6 +57,8 @@ class ContainerSpec:
     memory_bytes: int = 128 << 20
     cgroup_parent: str = ""
     open_stdin: bool = False
+    sealed: bool = False
+    scratch_bytes: int = 0
 
     def create_body(self) -> dict[str, Any]:
         """Give the body of the engine's create call (Docker Engine API 1.41, ContainerCreate)."""
@@ -60,7 +69,7 @@ class ContainerSpec:
             "Env": [f"{name}={value}" for name, value in self.env.items()],
             "Labels": {OWNER_LABEL: self.run_id, f"{OWNER_LABEL}.role": self.role},
             "WorkingDir": self.workdir,
-            "User": "0:0" if self.role == "holder" else "",
+            "User": NOBODY if self.sealed else "0:0" if self.role == "holder" else "",
             "OpenStdin": self.open_stdin,
             "StdinOnce": self.open_stdin,
             "Healthcheck": {"Test": ["NONE"]},
@@ -70,9 +79,11 @@ class ContainerSpec:
                 "NanoCpus": round(self.cpus * 1e9),
                 "Memory": self.memory_bytes,
                 "MemorySwap": self.memory_bytes,
-                "ShmSize": self.memory_bytes // 2,
-                "PidsLimit": PIDS_LIMIT,
-                "CapDrop": list(DROPPED_CAPABILITIES),
+                "ShmSize": SEALED_SHM_BYTES if self.sealed else self.memory_bytes // 2,
+                "PidsLimit": SEALED_PIDS_LIMIT if self.sealed else PIDS_LIMIT,
+                "CapDrop": ["ALL"] if self.sealed else list(DROPPED_CAPABILITIES),
+                "ReadonlyRootfs": self.sealed,
+                "Tmpfs": {"/tmp": self._scratch_options()} if self.sealed else None,  # noqa: S108 - the container's
                 "SecurityOpt": ["no-new-privileges"],
                 "IpcMode": "private",
                 "CgroupnsMode": "private",
@@ -82,6 +93,10 @@ class ContainerSpec:
                 "Init": False,
             },
         }
+
+    def _scratch_options(self) -> str:
+        size = f"size={self.scratch_bytes},nr_inodes={SEALED_INODES}"
+        return f"rw,exec,nosuid,nodev,mode=0700,uid={NOBODY_ID},gid={NOBODY_ID},{size}"
 
 
 def create(engine: Engine, spec: ContainerSpec) -> tuple[str, dict[str, Any]]:
@@ -110,11 +125,11 @@ def check_inspection(spec: ContainerSpec, inspection: Mapping[str, Any]) -> None
     differing = [
         f"{name} is {host.get(name)!r}, expected {wanted!r}"
         for name, wanted in body["HostConfig"].items()
-        if name != "Init" and host.get(name) != wanted
+        if name != "Init" and (host.get(name) or None) != (wanted or None)
     ]
     differing += [
         f"{name} is {config.get(name)!r}, expected {body[name]!r}"
-        for name in ("Entrypoint", "Labels", "WorkingDir", "OpenStdin")
+        for name in ("Entrypoint", "Labels", "WorkingDir", "OpenStdin", "User")
         if not _same(name, config.get(name), body[name])
     ]
     for name in _MUST_BE_EMPTY:
@@ -131,13 +146,15 @@ def check_inspection(spec: ContainerSpec, inspection: Mapping[str, Any]) -> None
 
 _MUST_BE_EMPTY = (
     *("Privileged", "Binds", "VolumesFrom", "Mounts", "CapAdd", "Devices", "DeviceRequests", "DeviceCgroupRules"),
-    *("PidMode", "UTSMode", "UsernsMode", "PortBindings", "PublishAllPorts", "Links", "ExtraHosts", "Sysctls", "Tmpfs"),
+    *("PidMode", "UTSMode", "UsernsMode", "PortBindings", "PublishAllPorts", "Links", "ExtraHosts", "Sysctls"),
     *("GroupAdd", "Dns", "DnsOptions", "DnsSearch", "StorageOpt", "AutoRemove", "OomKillDisable", "Init"),
 )
 
 
 def _same(name: str, found: object, wanted: object) -> bool:
-    """Compare a config member; labels may also hold those of the image."""
+    """Compare a config member; labels may also hold those of the image, and a task's user is the image's own."""
+    if name == "User" and not wanted:
+        return True
     if name == "Labels" and isinstance(found, dict) and isinstance(wanted, dict):
         return all(found.get(key) == value for key, value in wanted.items())
     return found == wanted

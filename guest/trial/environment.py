@@ -14,8 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from guest.errors import Refused
+from docker.errors import NotFound
+
+from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
+from guest.trial.container import is_running
 from guest.trial.engine import Engine, engine_call
 from guest.trial.exec import run_exec
 from guest.trial.tarstream import Entry, TarFile, TarLimits, pack, unpack
@@ -60,7 +63,7 @@ class Environment:
         self._env = dict(env)
         self._deadline = time.monotonic() + seconds
         self._stop = stop
-        self._open = True
+        self._closed = threading.Event()
 
     def exec(
         self,
@@ -74,7 +77,7 @@ class Environment:
 
         Raises CommandTimeout after `timeout_sec`, Refused(AGENT_TIMEOUT) when the phase's own limit is reached.
         """
-        left = self._left()
+        left = self.seconds_left()
         seconds = left if timeout_sec is None else min(left, _limit(timeout_sec))
         result = run_exec(
             self._engine,
@@ -87,9 +90,10 @@ class Environment:
             env={**self._env, **(env or {})},
             keep=OUTPUT_KEEP_BYTES,
             killable=True,
+            cut=self._closed,
         )
         if result.exit_code is None:
-            self._left()
+            self.seconds_left()
             raise CommandTimeout(f"the command did not end within {seconds:g} s and was killed")
         text = result.output.decode(errors="replace")
         if result.truncated:
@@ -98,18 +102,26 @@ class Environment:
 
     def put(self, target_dir: str, files: Mapping[str, TarFile]) -> None:
         """Put `files` (relative path to content) under `target_dir`, an absolute path, made where it is missing."""
-        self._left()
+        self.seconds_left()
         base = _inside(target_dir)
         data = pack({posixpath.join(base, path): file for path, file in files.items()})
         with engine_call(f"upload files to {target_dir}"):
             self._engine.api.put_archive(self._container_id, "/", data)
 
     def get(self, path: str) -> dict[str, Entry]:
-        """Read a file or directory; keys are paths relative to it (`""` for itself). Links are listed, not followed."""
-        self._left()
-        with engine_call(f"read {path}"):
-            chunks, _ = self._engine.api.get_archive(self._container_id, path)
-            return unpack(chunks, DOWNLOAD_LIMITS)
+        """Read a file or directory; keys are paths relative to it (`""` for itself). Links are listed, not followed.
+
+        Raises FileNotFoundError for a path that is not there.
+        """
+        self.seconds_left()
+        try:
+            with engine_call(f"read {path}"):
+                chunks, _ = self._engine.api.get_archive(self._container_id, path)
+                return unpack(chunks, DOWNLOAD_LIMITS)
+        except EnvironmentFault as fault:
+            if isinstance(fault.__cause__, NotFound) and is_running(self._engine, self._container_id):
+                raise FileNotFoundError(f"there is no {path} in the container") from fault
+            raise
 
     def upload_file(self, source_path: Path | str, target_path: str) -> None:
         """Copy a local file into the container, its executable bit kept."""
@@ -146,27 +158,28 @@ class Environment:
         return self._test("-f", path)
 
     def close(self) -> None:
-        """End the agent phase: from here on every call is refused."""
-        self._open = False
+        """End the agent phase: from here on every call is refused, and commands that still run are ended."""
+        self._closed.set()
 
     def _test(self, flag: str, path: str) -> bool:
         result = run_exec(
             self._engine,
             self._container_id,
             ["/bin/sh", "-c", f'test {flag} "$1"', "sh", path],
-            seconds=min(self._left(), TEST_SECONDS),
+            seconds=min(self.seconds_left(), TEST_SECONDS),
             stop=self._stop,
             user=self._user or "",
             workdir=self._workdir,
+            cut=self._closed,
         )
         if result.exit_code is None:
             raise CommandTimeout(f"the container did not say within {TEST_SECONDS} s whether {path} exists")
         return result.exit_code == 0
 
-    def _left(self) -> float:
+    def seconds_left(self) -> float:
         """Give the seconds left of the phase. Raises Refused when it is over."""
         left = self._deadline - time.monotonic()
-        if not self._open:
+        if self._closed.is_set():
             raise Refused(Reason.AGENT_FAILED, "the environment was used after the agent phase had been closed")
         if left <= 0:
             raise Refused(Reason.AGENT_TIMEOUT, "the agent reached its wall limit")

@@ -91,13 +91,14 @@ def run_exec(
     env: Mapping[str, str] | None = None,
     keep: int = 1 << 20,
     killable: bool = False,
+    cut: threading.Event | None = None,
 ) -> ExecResult:
     """Run `argv` and give its exit code and its first `keep` bytes of output.
 
-    After `seconds` the result has no exit code; with `killable` the command's process group is then killed (the
-    engine has no call for that), otherwise ending it is the caller's affair. A command that is out of time has started
-    all the same when this returns: none is left that could start later, after whatever comes next. Raises
-    EnvironmentFault for engine errors and Refused(INTERRUPTED) when `stop` is set meanwhile.
+    After `seconds`, or once `cut` is set, the result has no exit code; with `killable` the command's process group is
+    then killed (the engine has no call for that), otherwise ending it is the caller's affair. A command that is out of
+    time has started all the same when this returns: none is left that could start later, after whatever comes next.
+    Raises EnvironmentFault for engine errors and Refused(INTERRUPTED) when `stop` is set meanwhile.
     """
     if killable:
         # The engine makes each exec'ed process a session leader, so its pid (in the container) is also its group.
@@ -115,7 +116,7 @@ def run_exec(
     output = _Output(keep, marked=killable)
     try:
         raw = raw_socket(stream)
-        exit_code = _pump(engine, exec_id, raw, output, started + seconds, stop)
+        exit_code = _pump(engine, exec_id, raw, output, started + seconds, stop, cut)
         taken = time.monotonic() - started
         if exit_code is None:
             _await_start(engine, exec_id, raw, output, stop)
@@ -143,9 +144,15 @@ def raw_socket(stream: object) -> socket.socket:
 
 
 def _pump(
-    engine: Engine, exec_id: str, raw: socket.socket, output: _Output, deadline: float, stop: threading.Event
+    engine: Engine,
+    exec_id: str,
+    raw: socket.socket,
+    output: _Output,
+    deadline: float,
+    stop: threading.Event,
+    cut: threading.Event | None,
 ) -> int | None:
-    """Read until the command has ended and give its exit code, None when the deadline has passed."""
+    """Read until the command has ended and give its exit code, None when the deadline has passed or `cut` is set."""
     quiet_since = last_look = time.monotonic()
     pause = 0.01
     more = True
@@ -153,7 +160,7 @@ def _pump(
         now = time.monotonic()
         if stop.is_set():
             raise Refused(Reason.INTERRUPTED, "stopped while a command ran in the container")
-        if now >= deadline:
+        if now >= deadline or (cut is not None and cut.is_set()):
             return None
         if more:
             data = _receive(raw, min(TICK_SEC, deadline - now))

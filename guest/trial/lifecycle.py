@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
 from guest.trial import blame, container, verifier
-from guest.trial.agent import Agent
+from guest.trial.agent import Agent, Seat
 from guest.trial.container import ContainerSpec
 from guest.trial.course import Course, TrialPlan
 from guest.trial.engine import Engine, engine_call
@@ -27,8 +27,8 @@ from guest.trial.record import Grading, TrialRecord, write_json, write_log
 from guest.trial.reward import Reward, read_reward
 from guest.trial.slot import Slot
 from guest.trial.verifier import Place
+from guest.trial.watch import PhaseWatch
 
-AGENT_LOG_KEEP_BYTES = 1 << 20
 Phase = Callable[[str], None]
 
 
@@ -190,9 +190,11 @@ class Trial:
         )
         began = time.monotonic()
         failure: Ending | None = None
-        log = ""
+        seat = Seat(self._engine, plan.run_id, plan.trial_id, self._slot.cgroup.parent, self._stop)
+        watch = self._watch("agent", plan.budget.agent_cpu_sec, plan.budget.agent_wall_sec, seat.hosts)
         try:
-            log = self._agent.run(plan.task, plan.task.instruction, environment)
+            with watch:
+                self._agent.run(plan.task, plan.task.instruction, environment, seat)
         except EvalguestError as error:
             if error.reason is Reason.INTERRUPTED and self._stop.is_set():
                 raise
@@ -202,15 +204,29 @@ class Trial:
         finally:
             environment.close()
             course.agent_wall = time.monotonic() - began
-        text = log.encode(errors="replace")
-        kept = text[-AGENT_LOG_KEEP_BYTES:]
+        log = seat.log
         course.logs.append(
-            write_log(plan.directory, "agent/agent.log", kept, size=len(text), truncated=len(kept) < len(text))
+            write_log(
+                plan.directory, "agent/agent.log", bytes(log.kept), size=log.size, truncated=len(log.kept) < log.size
+            )
         )
-        if failure is None and not container.is_running(self._engine, place.container_id):
+        if watch.ending is not None:
+            failure = watch.ending
+        elif failure is None and not container.is_running(self._engine, place.container_id):
             failure = ending_for(Reason.CONTAINER_ENDED, "PID 1 of the task container ended during the agent phase")
         course.agent_cpu = self._cpu_since_start()
         return failure
+
+    def _watch(self, phase: str, cpu_budget_sec: float, wall_sec: float, hosts: Sequence[str] = ()) -> PhaseWatch:
+        return PhaseWatch(
+            self._engine,
+            phase,
+            cpu_seconds=self._cpu,
+            cpus=self._plan.task.definition.cpus + self._agent.cpus,
+            cpu_budget_sec=cpu_budget_sec,
+            wall_sec=wall_sec,
+            containers=lambda: [*hosts, self._course.container_id or ""],
+        )
 
     def _prepare_verifier(self, place: Place) -> None:
         """Close the agent phase for good and bring the verifier's inputs to a proved state."""
@@ -244,11 +260,26 @@ class Trial:
         if before is not None and container.first_process_time(self._engine, place.container_id) != before:
             raise Refused(Reason.AGENT_LEFT_PROCESSES, "PID 1 of the task container, which only sleeps, has run")
 
+    def _run_tests(self, place: Place) -> ExecResult | Ending:
+        """Run the tests under guard; give an ending when the guard fired."""
+        budget = self._plan.budget
+        watch = self._watch("verifier", budget.verifier_cpu_sec, budget.verifier_wall_sec)
+        try:
+            with watch:
+                result = verifier.run_tests(place, self._plan.task, budget)
+        except EnvironmentFault:
+            if watch.ending is not None:
+                return watch.ending
+            raise
+        self._course.verifier_wall = result.seconds
+        return watch.ending or result
+
     def _verify(self, place: Place) -> Ending:
         """Run the tests and read the reward from the frozen container."""
-        course = self._course
-        result = verifier.run_tests(place, self._plan.task, self._plan.budget)
-        course.verifier_wall = result.seconds
+        course, budget = self._course, self._plan.budget
+        result = self._run_tests(place)
+        if isinstance(result, Ending):
+            return result
         course.grading = Grading(exit_code=result.exit_code)
         course.running_at_end = container.is_running(self._engine, place.container_id)
         if course.running_at_end:
@@ -270,7 +301,7 @@ class Trial:
         if not course.running_at_end:
             return ending_for(Reason.CONTAINER_ENDED, f"PID 1 of the task container ended during the verifier; {said}")
         if result.exit_code is None:
-            limit = f"{self._plan.budget.verifier_wall_sec:g} s"
+            limit = f"{budget.verifier_wall_sec:g} s"
             return ending_for(Reason.VERIFIER_TIMEOUT, f"the verifier did not end within {limit}; {said}")
         try:
             reward = read_reward(entries)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from guest.tasks.task import Task
+from guest.trial.agent import ReferenceAgent, Seat
 from guest.trial.environment import Environment
 from guest.trial.tarstream import TarFile
 from tests.tasks_made import make_task
@@ -16,19 +17,18 @@ ZERO = make_task("zero", test="echo 0 > /logs/verifier/reward.txt")
 REWRITE = "while :; do echo 1 > /logs/forged && mv /logs/forged /logs/verifier/reward.txt; sleep 0.001; done"
 
 
-class Attack:
+class Attack(ReferenceAgent):
     """An agent that is one function."""
 
     kind = "attack"
-    sha256: str | None = None
 
     def __init__(self, act: Callable[[Environment], object]) -> None:
         self.act = act
         self.saw = ""
 
-    def run(self, task: Task, instruction: str, environment: Environment) -> str:
+    def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
         self.saw = str(self.act(environment) or "")
-        return self.saw
+        seat.log.add(self.saw.encode())
 
 
 def compiled(source: str, command: str = "/z") -> Attack:

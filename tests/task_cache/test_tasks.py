@@ -15,7 +15,7 @@ from guest.job.summary import JobSummary
 from guest.tasks.budgets import budget_for
 from guest.tasks.cache import TaskCache, load_cache
 from guest.tasks.task import Task
-from guest.trial.agent import Agent, NopAgent, OracleAgent
+from guest.trial.agent import Agent, NopAgent, OracleAgent, ReferenceAgent, Seat
 from guest.trial.engine import Engine
 from guest.trial.environment import Environment
 from guest.trial.holder import HolderImage
@@ -34,20 +34,19 @@ RunAll = Callable[[Agent, Sequence[Task]], JobSummary]
 SCRIPTS = {task_id: sorted((WRONG / task_id / "wrong").glob("*.sh")) for task_id in CACHE.tasks}
 
 
-class WrongAgent:
+class WrongAgent(ReferenceAgent):
     """Runs another script in place of each task's solution: the one of that number."""
 
     kind = "wrong"
-    sha256: str | None = None
 
     def __init__(self, number: int) -> None:
         self.number = number
 
-    def run(self, task: Task, instruction: str, environment: Environment) -> str:
+    def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
         script = SCRIPTS[task.task_id][self.number].read_bytes()
         others = {path: TarFile(file.data) for path, file in task.subtree("solution").items()}
         environment.put("/solution", {**others, "solve.sh": TarFile(script, 0o755)})
-        return environment.exec("bash /solution/solve.sh").stdout or ""
+        environment.exec("bash /solution/solve.sh")
 
 
 @pytest.fixture(scope="module")

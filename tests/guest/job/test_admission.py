@@ -11,13 +11,13 @@ SIZES = st.tuples(st.sampled_from([0.1, 0.25, 0.3, 0.5, 1.0, 2.0, 4.0]), st.inte
 
 
 def test_fractions_fill_a_machine_exactly() -> None:
-    reservations = Reservations(Capacity(1.0, 10 << 30))
+    reservations = Reservations(Capacity(1.0, 10 << 30), 0)
     tenth = make_definition(cpus=0.1, memory_mb=1)
     assert [reservations.reserve(tenth) for _ in range(11)] == [True] * 10 + [False]
 
 
 def test_memory_counts_as_well() -> None:
-    reservations = Reservations(Capacity(64.0, 3 << 30))
+    reservations = Reservations(Capacity(64.0, 3 << 30), 0)
     big = make_definition(cpus=1.0, memory_mb=2048)
     assert reservations.reserve(big)
     assert not reservations.reserve(big)
@@ -29,7 +29,7 @@ def test_memory_counts_as_well() -> None:
 @given(st.lists(SIZES, max_size=30))
 def test_never_more_than_the_capacity_and_all_comes_back(sizes: list[tuple[float, int]]) -> None:
     capacity = Capacity(4.0, 8192 << 20)
-    reservations = Reservations(capacity)
+    reservations = Reservations(capacity, 0)
     held = [
         definition
         for definition in (make_definition(cpus=cpus, memory_mb=memory) for cpus, memory in sizes)
@@ -45,6 +45,6 @@ def test_never_more_than_the_capacity_and_all_comes_back(sizes: list[tuple[float
 @pytest.mark.parametrize(("cpus", "memory_mb"), [(2.5, 1), (1.0, 2049)])
 def test_what_never_fits_is_refused_by_name(cpus: float, memory_mb: int) -> None:
     with pytest.raises(Refused) as caught:
-        check_fits(make_definition(cpus=cpus, memory_mb=memory_mb), Capacity(2.0, 2048 << 20))
+        check_fits(make_definition(cpus=cpus, memory_mb=memory_mb), Capacity(2.0, 2048 << 20), 0)
     assert caught.value.reason is Reason.TASK_TOO_LARGE
-    assert f"asks for {cpus:g} CPUs and {memory_mb} MiB" in caught.value.message
+    assert f"ask for {cpus:g} CPUs and {memory_mb} MiB" in caught.value.message

@@ -13,6 +13,7 @@ from guest.job.job import run_job
 from guest.job.sweep import find_leftovers, remove_leftovers
 from guest.reason import Reason
 from guest.tasks.task import Task
+from guest.trial.agent import ReferenceAgent, Seat
 from guest.trial.engine import Engine
 from guest.trial.environment import Environment
 from guest.trial.holder import Holder, HolderImage
@@ -108,14 +109,12 @@ def test_a_job_directory_is_used_once(engine: Engine, make_plan: MakePlan, stop:
 def test_stop_ends_running_trials_and_leaves_nothing(engine: Engine, make_plan: MakePlan, run_id: str) -> None:
     stop = threading.Event()
 
-    class Sleeper:
+    class Sleeper(ReferenceAgent):
         kind = "sleeper"
-        sha256: str | None = None
 
-        def run(self, task: Task, instruction: str, environment: Environment) -> str:
+        def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
             threading.Timer(0.3, stop.set).start()
             environment.exec("sleep 1000")
-            return ""
 
     network = BUDGET.model_copy(update={"network": "both"})
     plan = make_plan([PASSES, FAILS], Sleeper(), k=3, budgets={"passes": BUDGET, "fails": network})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guest.tasks.task import Task
-from guest.trial.agent import Agent
+from guest.trial.agent import Agent, ReferenceAgent, Seat
 from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.environment import Environment
@@ -22,19 +22,18 @@ from guest.trial.slot import Slot
 from tests.tasks_made import BUDGET
 
 
-class Script:
+class Script(ReferenceAgent):
     """An agent that runs one command and says what it saw."""
 
     kind = "script"
-    sha256: str | None = None
 
     def __init__(self, command: str) -> None:
         self.command = command
         self.saw = ""
 
-    def run(self, task: Task, instruction: str, environment: Environment) -> str:
+    def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
         self.saw = environment.exec(self.command).stdout or ""
-        return self.saw
+        seat.log.add(self.saw.encode())
 
 
 RunTrial = Callable[..., TrialRecord]

@@ -9,7 +9,7 @@ import pytest
 from guest.errors import Refused
 from guest.reason import Reason
 from guest.tasks.task import Task
-from guest.trial.agent import NopAgent, OracleAgent
+from guest.trial.agent import NopAgent, OracleAgent, Seat
 from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.environment import CommandTimeout, Environment
@@ -98,7 +98,7 @@ def test_agent_wall_limit_is_terminal_and_skips_the_verifier(run_trial: RunTrial
 
 def test_an_agent_that_raises_scores_nothing(run_trial: RunTrial) -> None:
     class Broken(Script):
-        def run(self, task: Task, instruction: str, environment: Environment) -> str:
+        def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
             raise ZeroDivisionError(instruction)
 
     record = run_trial(TASK, Broken(""))
@@ -110,7 +110,7 @@ def test_the_handle_works_as_harbor_describes_and_not_after_the_phase(run_trial:
     class Explorer(Script):
         environment: Environment
 
-        def run(self, task: Task, instruction: str, environment: Environment) -> str:
+        def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:
             self.environment = environment
             merged = environment.exec("echo $A; echo err >&2; exit 3", env={"A": "x"}, cwd="/tmp")
             assert (merged.return_code, merged.stderr) == (3, None)
@@ -145,7 +145,7 @@ def test_the_handle_works_as_harbor_describes_and_not_after_the_phase(run_trial:
                 environment.download_file("/opt/in/put/link", tmp_path / "never")
             with pytest.raises(ValueError, match="absolute"):
                 environment.put("../etc", {})
-            return "looked around"
+            seat.log.add(b"looked around")
 
     agent = Explorer("")
     record = run_trial(TASK, agent)
@@ -336,3 +336,44 @@ def test_stopping_leaves_no_container_and_no_record(
     assert caught.value.reason is Reason.INTERRUPTED
     assert engine.api.containers(all=True, filters={"label": [f"evalguest={run_id}", "evalguest.role=task"]}) == []
     assert not (tmp_path / "trial" / "record.json").exists()
+
+
+# --- CPU budgets
+
+
+SPIN = "python3 -c 'while True: pass'"
+
+
+def test_an_agent_over_its_cpu_budget_is_ended_and_scores_0(run_trial: RunTrial) -> None:
+    record = run_trial(TASK, f"({SPIN} & {SPIN} & wait) || true; sleep 100", agent_cpu_sec=1.0)
+    assert (record.outcome, record.reward, record.reason_code) == (
+        Outcome.CPU_EXCEEDED,
+        0.0,
+        Reason.CPU_BUDGET_EXCEEDED,
+    )
+    assert record.grading is None
+    assert record.cpu.final
+    assert record.cpu.agent_sec is not None
+    assert 1.0 < record.cpu.agent_sec < 1.25
+    assert record.wall.agent_sec is not None
+    assert record.wall.agent_sec < 10
+
+
+def test_sleeping_costs_no_cpu_budget(run_trial: RunTrial) -> None:
+    record = run_trial(TASK, "sleep 3", agent_cpu_sec=0.5)
+    assert record.outcome is Outcome.FAILED  # by its verifier
+    assert record.cpu.agent_sec is not None
+    assert record.cpu.agent_sec < 0.5
+
+
+def test_a_verifier_over_its_cpu_budget_is_ended_and_scores_0(run_trial: RunTrial) -> None:
+    task = make_task(test=f"echo 1 > /logs/verifier/reward.txt; {SPIN}")
+    record = run_trial(task, "true", verifier_cpu_sec=0.5)
+    assert (record.outcome, record.reward, record.reason_code) == (
+        Outcome.CPU_EXCEEDED,
+        0.0,
+        Reason.CPU_BUDGET_EXCEEDED,
+    )
+    assert "the verifier phase used 0." in record.message
+    assert record.cpu.verifier_sec is not None
+    assert 0.5 < record.cpu.verifier_sec < 0.75

@@ -1,0 +1,84 @@
+"""Submitted agents in whole trials: their CPU counts, their failures are theirs, and a broken one costs no job."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from guest.agent.archive import AgentPackage, PackageFile
+from guest.agent.host import HostImage
+from guest.agent.submitted import SubmittedAgent
+from guest.errors import Refused
+from guest.reason import Reason
+from guest.trial.agent import Seat
+from guest.trial.engine import Engine
+from guest.trial.outcome import Outcome
+from tests.guest.trial.conftest import RunTrial, run_trial, slot
+from tests.tasks_made import make_task
+
+__all__ = ["run_trial", "slot"]
+pytestmark = pytest.mark.engine
+
+TASK = make_task(test="cp /srv/answer /logs/verifier/reward.txt")
+HEAD = "import os, time\nclass Agent:\n    async def run(self, instruction, environment, context):\n        "
+SPIN = "begin = time.process_time()\n        while time.process_time() - begin < {}: pass"
+
+
+def agent(body: str, image: str, *, source: str = "") -> SubmittedAgent:
+    data = (source or HEAD + body + "\n").encode()
+    return SubmittedAgent(AgentPackage({"agent.py": PackageFile(data)}, "ab" * 32, "cd" * 32), HostImage(image))
+
+
+def test_an_agent_that_solves_its_task_passes(run_trial: RunTrial, base_image: str) -> None:
+    record = run_trial(TASK, agent("print(instruction); await environment.exec('echo 1 > answer')", base_image))
+    assert (record.outcome, record.reward, record.message) == (Outcome.PASSED, 1.0, "")
+    assert (record.agent.kind, record.agent.sha256) == ("submitted", "ab" * 32)
+    [log] = [log for log in record.logs if log.path == "agent/agent.log"]
+    assert log.size == len("Do it.\n\n")
+
+
+def test_the_agent_s_own_cpu_time_counts_in_its_trial(run_trial: RunTrial, base_image: str) -> None:
+    record = run_trial(TASK, agent(SPIN.format(1.0), base_image))
+    assert record.cpu.agent_sec is not None
+    assert 1.0 < record.cpu.agent_sec < 2.0
+
+
+def test_an_agent_host_that_burns_cpu_is_ended(run_trial: RunTrial, base_image: str, engine: Engine) -> None:
+    record = run_trial(TASK, agent(SPIN.format(1000), base_image), agent_cpu_sec=1.5)
+    assert (record.outcome, record.reward, record.reason_code) == (
+        Outcome.CPU_EXCEEDED,
+        0.0,
+        Reason.CPU_BUDGET_EXCEEDED,
+    )
+    assert record.cpu.agent_sec is not None
+    assert 1.5 < record.cpu.agent_sec < 1.75
+    left = {"label": [f"evalguest={record.run_id}", "evalguest.role=agent"]}
+    assert engine.api.containers(all=True, filters=left) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise ValueError('no')", Reason.AGENT_FAILED),
+        ("os._exit(0)", Reason.AGENT_HOST_ENDED),
+        ("await environment.exec('kill -9 -1; exec sleep 1')", None),
+    ],
+)
+def test_what_an_agent_does_to_itself_scores_0(
+    run_trial: RunTrial, base_image: str, body: str, reason: Reason | None
+) -> None:
+    record = run_trial(TASK, agent(body, base_image))
+    assert (record.outcome, record.reward, record.reason_code) == (
+        (Outcome.AGENT_ERROR, 0.0, reason) if reason else (Outcome.REWARD_ERROR, 0.0, Reason.REWARD_MISSING)
+    )
+
+
+def test_a_broken_agent_is_found_before_the_first_trial(engine: Engine, base_image: str, run_id: str) -> None:
+    seat = Seat(engine, run_id, "construct", "", threading.Event())
+    with pytest.raises(Refused) as caught:
+        agent("", base_image, source="raise OSError('broken')\nclass Agent: pass\n").prepare(seat)
+    assert caught.value.reason is Reason.AGENT_LOAD_FAILED
+    assert b"OSError: broken" in seat.log.kept
+    agent("pass", base_image).prepare(seat)
+    assert engine.api.containers(all=True, filters={"label": [f"evalguest={run_id}"]}) == []

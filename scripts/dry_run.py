@@ -183,6 +183,10 @@ def _agent(name: str, image: str) -> Agent:
     if name in agents:
         return agents[name]()
     if not Path(name).exists():
-        raise UsageFault(Reason.USAGE, f"--agent is {name!r}: neither oracle nor nop, nor an archive or directory")
+        raise UsageFault(
+            Reason.USAGE,
+            f"--agent is {name!r}: neither oracle nor nop, nor an archive or directory",
+            "give a directory that has agent.py in it, or what `evalguest agent pack` made of one",
+        )
     package, _ = read_package(Path(name))
     return SubmittedAgent(package, HostImage(image))

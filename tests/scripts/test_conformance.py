@@ -254,6 +254,20 @@ def test_a_strict_case_must_be_refused_for_its_mutation(tmp_path: Path) -> None:
     assert "the base is refused alike" in told["stricter_than_peer"]
 
 
+def test_strict_cases_of_any_section_run(tmp_path: Path) -> None:
+    replay = VECTORS["baseline"]["rtmr3_replay"][0]
+    case = {"name": "x", "object": f"rtmr3_replay {replay['name']}", "strict_reject": True}
+    case["mutation"] = {"op": "set", "path": [1, "imr"], "value": 2}
+    odd = {**case, "name": "y", "object": "no_such_section five_events"}
+    document = {"format": "wire-vectors@1", "baseline": {"rtmr3_replay": [replay], "stricter_than_peer": [case, odd]}}
+    assert [name for _, name, _ in failures_of(document, tmp_path)] == ["y"]
+
+
+def test_a_number_may_be_spelt_in_another_way(tmp_path: Path) -> None:
+    entries = [{"decode_hex": "3fe0000000000000", "expected_repr": text} for text in ("0.5", "5e-1", "0.50", "0.6")]
+    assert [name for _, name, _ in failures_of(one_section("f64be", entries), tmp_path)] == ["#3"]
+
+
 def test_vectors_nobody_has_seen_run_alike(tmp_path: Path) -> None:
     register = "ab" * 48
     text = '{"b":[1,-0],"a":"\\u00e9"}'

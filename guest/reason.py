@@ -15,6 +15,7 @@ class Stage(StrEnum):
     TASKS = "tasks and the cache"
     IMAGES = "images"
     CONTAINERS = "containers"
+    JOB = "jobs"
     AGENT = "submitted agents"
     TRIAL = "trials"
     GATE = "gates of a repetition"
@@ -94,6 +95,13 @@ class Reason(StrEnum):
     TAR_REFUSED = "tar_refused", Stage.CONTAINERS, "A tar stream broke the rules for bytes that cross a container border."
     CONTAINER_LEFT = "container_left", Stage.CONTAINERS, "A container, network or volume could not be removed."
     HEALTHCHECK_FAILED = "healthcheck_failed", Stage.CONTAINERS, "The task's health check did not pass before the agent started."
+
+    # --- jobs
+    PROOF_MALFORMED = "proof_malformed", Stage.JOB, "The proof of a trial is not in its closed form."
+    PROOF_WRONG = "proof_wrong", Stage.JOB, "The proof of a trial does not lead to the root of its job."
+    JOB_BUSY = "job_busy", Stage.JOB, "Another run works in this job directory."
+    JOB_MALFORMED = "job_malformed", Stage.JOB, "The job directory does not hold a job in the form that is written here."
+    JOB_DIFFERS = "job_differs", Stage.JOB, "The job to resume is not the one that was begun."
 
     # --- submitted agents
     AGENT_ARCHIVE_TOO_LARGE = "agent_archive_too_large", Stage.AGENT, "The agent's archive is larger than 1 MiB."

@@ -21,6 +21,7 @@ from scripts.engine_socket import find_address
 from scripts.failures import run_reporting
 from scripts.lock import lock_app
 from scripts.tasks import tasks_app
+from scripts.trial import trial_app
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -31,6 +32,7 @@ app.add_typer(tasks_app, name="tasks")
 app.add_typer(agent_app, name="agent")
 app.command("bake", short_help="Pull or build each task's image before a run needs it.")(bake)
 app.command("dry-run", short_help="Run a whole job on this machine and print its scores.")(dry_run)
+app.add_typer(trial_app, name="trial")
 app.command("cleanup", short_help="Remove what killed runs left in the engine.")(cleanup)
 app.add_typer(lock_app, name="lock")
 app.command("conformance", short_help="Run test vectors of the wire against this implementation.")(conformance)

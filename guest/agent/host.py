@@ -28,6 +28,7 @@ from guest.trial.container import ContainerSpec
 from guest.trial.engine import engine_call
 from guest.trial.environment import Environment
 from guest.trial.exec import close_stream, raw_socket
+from guest.trial.probe import PROBE_PATH
 
 MEMORY_BYTES = 512 << 20
 SCRATCH_BYTES = 128 << 20
@@ -84,7 +85,8 @@ class AgentHost:
 
         Requests are served eight at a time; what still runs when the phase ends is ended with it.
         """
-        self._channel.send({"session_id": self._seat.trial_id, "instruction": instruction})
+        probe = {"path": PROBE_PATH, "value": self._seat.probe} if self._seat.probe else None
+        self._channel.send({"session_id": self._seat.trial_id, "instruction": instruction, "probe": probe})
         with ThreadPoolExecutor(CONCURRENT, thread_name_prefix="request") as pool:
             try:
                 self._serve(environment, pool)

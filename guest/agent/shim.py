@@ -213,11 +213,19 @@ def construct(start: Message) -> Any:
     return agent_class(**offered)
 
 
-async def run(agent: Any, instruction: str, environment: Environment, context: Any) -> Any:
-    """Run the agent's two steps, each awaited when it has to be; give what the second one says."""
+async def leave_probe(environment: Environment, probe: Message) -> None:
+    """Write the probe where it is looked for, by a command like any other."""
+    command = 'mkdir -p "${P%/*}" && printf %s "$V" > "$P"'
+    await environment.exec(command, env={"P": probe["path"], "V": probe["value"]}, timeout_sec=30)
+
+
+async def run(agent: Any, begin: Message, environment: Environment, context: Any) -> Any:
+    """Leave the probe, run the agent's two steps, each awaited when it has to be; give what the second one says."""
+    if begin["probe"]:
+        await leave_probe(environment, begin["probe"])
     steps: tuple[tuple[str, tuple[Any, ...]], ...] = (
         ("setup", (environment,)),
-        ("run", (instruction, environment, context)),
+        ("run", (begin["instruction"], environment, context)),
     )
     said = None
     for name, arguments in steps:
@@ -275,7 +283,7 @@ def main() -> Never:
         environment = Environment(channel, begin["session_id"], names.ExecResult)
         context = names.AgentContext(env=dict(start["extra_env"]))
         threading.Thread(target=report_usage_forever, args=(channel, context), daemon=True).start()
-        said = asyncio.run(run(agent, begin["instruction"], environment, context))
+        said = asyncio.run(run(agent, begin, environment, context))
         end: Message = {
             "verb": "done",
             "args": {"said": said if isinstance(said, str) else None, "usage": usage_of(context)},

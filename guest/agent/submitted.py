@@ -24,7 +24,7 @@ class SubmittedAgent:
 
     def run(self, task: Task, instruction: str, environment: Environment, seat: Seat) -> None:  # noqa: ARG002 - sealed
         """Let the agent act; it sees the instruction and its environment, nothing else of the task."""
-        with AgentHost(seat, self._image, self._package, env={}) as host:
+        with AgentHost(seat, self._image, self._package, env={"EVALGUEST_PROBE": seat.probe}) as host:
             host.run(instruction, environment)
 
     def prepare(self, seat: Seat) -> None:

@@ -7,6 +7,7 @@ Repetitions outside, tasks inside. One thread a running trial; the thread that c
 from __future__ import annotations
 
 import datetime
+import hashlib
 import json
 import os
 import secrets
@@ -30,6 +31,7 @@ from guest.trial.engine import Engine
 from guest.trial.holder import HolderImage
 from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.lifecycle import Trial
+from guest.trial.probe import KEY_BYTES, probe_value
 from guest.trial.record import AgentIdentity, TrialRecord, write_json, write_log
 from guest.trial.slot import Slot
 
@@ -52,6 +54,7 @@ class JobPlan:
     capacity: Capacity
     holder_image: HolderImage
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
+    probe_key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES), repr=False)
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
@@ -86,6 +89,7 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
             agent=AgentIdentity(kind=plan.agent.kind, sha256=plan.agent.sha256),
             k=plan.k,
             n_concurrent=plan.n,
+            probe_key=plan.probe_key,
             records={task_id: sorted(records, key=lambda r: r.repetition) for task_id, records in done.items()},
         )
         # Before anything is closed: what cannot be removed must not cost the scores.
@@ -134,6 +138,7 @@ def _write_job(plan: JobPlan) -> None:
         "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "attestation": "off",
         "agent": {"kind": plan.agent.kind, "sha256": plan.agent.sha256},
+        "probe_key_sha256": hashlib.sha256(plan.probe_key).hexdigest(),
         "k": plan.k,
         "n_concurrent": plan.n,
         "tasks": {
@@ -185,6 +190,7 @@ def _run_all(
             image=plan.images[task.task_id],
             repetition=repetition,
             directory=plan.job_dir / "trials" / f"{task.task_id}__r{repetition}",
+            probe=_probe_of(plan, task, repetition),
         )
         for repetition in range(1, plan.k + 1)
         for task in plan.tasks
@@ -217,6 +223,14 @@ def _run_all(
                     stop.set()
     if broken is not None:
         raise broken
+
+
+def _probe_of(plan: JobPlan, task: Task, repetition: int) -> str:
+    if plan.agent.sha256 is None:
+        return ""
+    return probe_value(
+        plan.probe_key, agent_hash=plan.agent.sha256, task_digest=task.tree_digest, repetition=repetition
+    )
 
 
 def _run_trial(

@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from guest.job.record_tree import root_of
 from guest.reason import Reason
 from guest.trial.cgroup import CpuSource
 from guest.trial.outcome import Outcome
@@ -55,6 +56,9 @@ class TaskSummary(_Closed):
 class JobSummary(_Closed):
     """A whole job and its score record, whose digest (hex) is `scores_digest`.
 
+    `records_root` is the root of the tree over the trial records; `probe_key` (hex) is what the probes were made with,
+    told only now, when nothing runs any more.
+
     There is no record and no `job_score` when `unscored_tasks` names any: a missing score is never taken for 0.
     """
 
@@ -69,6 +73,8 @@ class JobSummary(_Closed):
     job_score: float | None
     score_record: ScoreRecord | None
     scores_digest: str | None
+    records_root: str
+    probe_key: str
     passed_tasks: int
     total_tasks: int
     unscored_tasks: tuple[str, ...]
@@ -94,6 +100,7 @@ def summarise_job(
     agent: AgentIdentity,
     k: int,
     n_concurrent: int,
+    probe_key: bytes,
     records: Mapping[str, Sequence[TrialRecord]],
 ) -> JobSummary:
     """Add up a job from the records of each task, in the order of the plan.
@@ -116,6 +123,8 @@ def summarise_job(
         job_score=decode_f64(record.final.job_score_f64be) if record else None,
         score_record=record,
         scores_digest=record.canonical_digest() if record else None,
+        records_root=root_of(each for of_task in records.values() for each in of_task),
+        probe_key=probe_key.hex(),
         passed_tasks=sum(task.score == 1 for task in tasks),
         total_tasks=len(tasks),
         unscored_tasks=unscored,

@@ -36,7 +36,8 @@ class AgentLog:
 class Seat:
     """Where an agent acts from: engine, run and trial, the slot's cgroup, the switch that stops all, and its log.
 
-    `hosts` holds the ids of the containers that the agent itself runs in, for whoever has to end them.
+    `probe` is the value to leave in the task container, empty for none. `hosts` holds the ids of the containers that
+    the agent itself runs in, for whoever has to end them.
     """
 
     engine: Engine
@@ -44,6 +45,7 @@ class Seat:
     trial_id: str
     cgroup_parent: str
     stop: threading.Event
+    probe: str = ""
     log: AgentLog = field(default_factory=AgentLog)
     hosts: list[str] = field(default_factory=list)
 

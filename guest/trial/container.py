@@ -10,7 +10,7 @@ from __future__ import annotations
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from docker.errors import APIError, NotFound
 from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
 from guest.trial.engine import Engine, engine_call
+from guest.trial.tarstream import Entry, TarLimits, unpack
 
 OWNER_LABEL = "evalguest"
 DROPPED_CAPABILITIES = ("MKNOD", "NET_RAW", "SETFCAP")
@@ -224,6 +225,18 @@ def live_processes(engine: Engine, container_id: str) -> list[str]:
     return [
         args for pid, threads, stat, args in rows if pid != first and not (stat.startswith("Z") and int(threads) <= 1)
     ]
+
+
+def copy_out(engine: Engine, container_id: str, path: str, limits: TarLimits) -> dict[str, Entry]:
+    """Read a file or directory out of a container; keys are paths relative to it, the empty one for itself.
+
+    Raises Refused(TAR_REFUSED) for an answer beyond the limits. It is then broken off: the engine would go on reading a
+    file of a terabyte, and could not remove the container meanwhile.
+    """
+    with engine_call(f"read {path}"):
+        chunks, _ = engine.api.get_archive(container_id, path)
+        with closing(chunks):
+            return unpack(chunks, limits)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from guest.trial.record import (
     ImageIdentity,
     Log,
     Memory,
+    Probe,
     TrialRecord,
     Wall,
 )
@@ -33,7 +34,8 @@ MESSAGE_KEEP = 2000
 class TrialPlan:
     """What one trial is: a task, its budget and image, which repetition (from 1), and where its files go.
 
-    A trial whose image could not be had is run all the same: its record says so.
+    A trial whose image could not be had is run all the same: its record says so. `probe` is what a submitted agent's
+    host leaves in the container, empty for the reference agents.
     """
 
     run_id: str
@@ -42,6 +44,7 @@ class TrialPlan:
     image: ResolvedImage | ImageFailure
     repetition: int
     directory: Path
+    probe: str = ""
 
     @property
     def trial_id(self) -> str:
@@ -74,6 +77,7 @@ class Course:
     running_at_end: bool | None = None
     removed: bool = True
     grading: Grading | None = None
+    probe: Probe | None = None
     logs: list[Log] = field(default_factory=list)
 
     def record(self, plan: TrialPlan, agent: Agent, slot: Slot, ending: Ending) -> TrialRecord:
@@ -95,6 +99,7 @@ class Course:
             message=ending.message[:MESSAGE_KEEP],
             reward=ending.reward,
             grading=self.grading,
+            probe=self.probe,
             started_at=self.started_at,
             cpu=Cpu(
                 agent_budget_sec=plan.budget.agent_cpu_sec,

@@ -18,10 +18,10 @@ from docker.errors import NotFound
 
 from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
-from guest.trial.container import is_running
+from guest.trial.container import copy_out, is_running
 from guest.trial.engine import Engine, engine_call
 from guest.trial.exec import run_exec
-from guest.trial.tarstream import Entry, TarFile, TarLimits, pack, unpack
+from guest.trial.tarstream import Entry, TarFile, TarLimits, pack
 
 OUTPUT_KEEP_BYTES = 1 << 20
 TEST_SECONDS = 10
@@ -115,9 +115,7 @@ class Environment:
         """
         self.seconds_left()
         try:
-            with engine_call(f"read {path}"):
-                chunks, _ = self._engine.api.get_archive(self._container_id, path)
-                return unpack(chunks, DOWNLOAD_LIMITS)
+            return copy_out(self._engine, self._container_id, path, DOWNLOAD_LIMITS)
         except EnvironmentFault as fault:
             if isinstance(fault.__cause__, NotFound) and is_running(self._engine, self._container_id):
                 raise FileNotFoundError(f"there is no {path} in the container") from fault

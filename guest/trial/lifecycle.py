@@ -6,10 +6,11 @@ remove and prove. Whatever happens, the container is removed and a record says h
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from guest.errors import EnvironmentFault, EvalguestError, Refused
@@ -23,7 +24,8 @@ from guest.trial.environment import Environment
 from guest.trial.exec import ExecResult, run_exec
 from guest.trial.image import ImageFailure, ResolvedImage
 from guest.trial.outcome import Ending, Outcome, ending_for
-from guest.trial.record import Grading, TrialRecord, write_json, write_log
+from guest.trial.probe import observe_probe
+from guest.trial.record import Grading, Probe, TrialRecord, write_json, write_log
 from guest.trial.reward import Reward, read_reward
 from guest.trial.slot import Slot
 from guest.trial.verifier import Place
@@ -190,7 +192,7 @@ class Trial:
         )
         began = time.monotonic()
         failure: Ending | None = None
-        seat = Seat(self._engine, plan.run_id, plan.trial_id, self._slot.cgroup.parent, self._stop)
+        seat = Seat(self._engine, plan.run_id, plan.trial_id, self._slot.cgroup.parent, self._stop, plan.probe)
         watch = self._watch("agent", plan.budget.agent_cpu_sec, plan.budget.agent_wall_sec, seat.hosts)
         try:
             with watch:
@@ -237,10 +239,25 @@ class Trial:
             self._course.first_process_time = container.first_process_time(self._engine, place.container_id)
         if isolated or budget.network == "agent":
             self._switch_network(place, connected=False)
+        self._look_for_probe(place, alone=isolated)
         self._course.agent_cpu = self._cpu_since_start()
         verifier.replace_inputs(place, self._plan.task, alone=isolated)
         if budget.network in ("verifier", "both"):
             self._switch_network(place, connected=True)
+
+    def _look_for_probe(self, place: Place, *, alone: bool) -> None:
+        """Copy the probe out while nothing of the agent runs, and note what became of it."""
+        value = self._plan.probe
+        if not value:
+            return
+        reason: Reason | None = None
+        try:
+            with nullcontext() if alone else container.frozen(self._engine, place.container_id):
+                observe_probe(self._engine, place.container_id, value)
+        except Refused as refusal:
+            reason = refusal.reason
+        digest = hashlib.sha256(value.encode()).hexdigest()
+        self._course.probe = Probe(value_sha256=digest, observed=reason is None, written_by="host", reason_code=reason)
 
     def _switch_network(self, place: Place, *, connected: bool) -> None:
         """Join or cut the network of the slot while nothing of the agent runs."""

@@ -101,6 +101,15 @@ class Grading(_Closed):
     tests: Mapping[str, int] | None = None
 
 
+class Probe(_Closed):
+    """What became of the probe: SHA-256 of the value, whether it was copied out, who was to write it, why not."""
+
+    value_sha256: str
+    observed: bool
+    written_by: Literal["agent", "host"]
+    reason_code: Reason | None
+
+
 class TrialRecord(_Closed):
     """Everything about one trial that can be told later. The file `record.json` of the trial's directory."""
 
@@ -120,6 +129,7 @@ class TrialRecord(_Closed):
     message: str
     reward: Unit | None
     grading: Grading | None
+    probe: Probe | None
     started_at: str
     cpu: Cpu
     wall: Wall

@@ -20,7 +20,7 @@ from guest.trial import container
 from guest.trial.cgroup import SlotCgroup
 from guest.trial.engine import Engine, engine_call
 from guest.trial.exec import ExecResult, run_exec
-from guest.trial.tarstream import Entry, TarFile, TarLimits, pack, unpack
+from guest.trial.tarstream import Entry, TarFile, TarLimits, pack
 from guest.trial.ustar import BLOCK
 
 KILL_SEC = 10
@@ -105,7 +105,7 @@ def replace_inputs(place: Place, task: Task, *, alone: bool) -> None:
     with engine_call("upload the tests"):
         place.engine.api.put_archive(place.container_id, "/", data)
     try:
-        read = _read(place, "/tests", READ_BACK)
+        read = container.copy_out(place.engine, place.container_id, "/tests", READ_BACK)
     except Refused as refusal:
         raise Refused(Reason.VERIFIER_INPUTS_UNCLEAN, f"/tests: {refusal.message}") from refusal
     found = {path: entry.sha256 for path, entry in read.items() if entry.kind != "dir"}
@@ -163,15 +163,9 @@ def read_results(place: Place) -> Mapping[str, Entry]:
     Raises Refused(REWARD_UNREADABLE) past the limits or when it is no directory any more.
     """
     try:
-        entries = _read(place, "/logs/verifier", RESULTS)
+        entries = container.copy_out(place.engine, place.container_id, "/logs/verifier", RESULTS)
     except Refused as refusal:
         raise Refused(Reason.REWARD_UNREADABLE, f"/logs/verifier: {refusal.message}") from refusal
     if entries[""].kind != "dir":
         raise Refused(Reason.REWARD_UNREADABLE, f"/logs/verifier is a {entries[''].kind}, expected a directory")
     return {path: entry for path, entry in entries.items() if path}
-
-
-def _read(place: Place, path: str, limits: TarLimits) -> dict[str, Entry]:
-    with engine_call(f"read {path}"):
-        chunks, _ = place.engine.api.get_archive(place.container_id, path)
-        return unpack(chunks, limits)

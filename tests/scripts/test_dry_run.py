@@ -65,6 +65,7 @@ def test_json_is_one_document_of_the_promised_shape(cache: Path, tmp_path: Path,
     assert set(document) == {
         *("schema_version", "job_dir", "run_id", "attestation", "agent", "k", "n_concurrent", "tasks"),
         *("job_score", "passed_tasks", "total_tasks", "unscored_tasks", "score_record", "scores_digest"),
+        *("records_root", "probe_key"),
     }
     assert (document["attestation"], document["agent"]) == ("off", {"kind": "oracle", "sha256": None})
     assert (document["job_score"], document["passed_tasks"], document["total_tasks"]) == (0.5, 1, 2)

@@ -32,10 +32,10 @@ class Agent(BaseAgent):
         return "1.0"
 
     async def setup(self, environment: BaseEnvironment) -> None:
-        await environment.exec("mkdir -p /work")
+        await environment.exec("mkdir -p /srv/w")
 
     async def run(self, instruction: str, environment: BaseEnvironment, context: AgentContext) -> None:
-        result: ExecResult = await environment.exec(command="echo $A; pwd", cwd="/work", env={"A": "x"}, timeout_sec=10)
+        result: ExecResult = await environment.exec("echo $A; pwd", cwd="/srv/w", env={"A": "x"}, timeout_sec=9)
         self.logger.info("said %r, %s", result.stdout, isinstance(environment, BaseEnvironment))
         context.n_input_tokens = 12
         context.cost_usd = 0.5
@@ -62,7 +62,7 @@ def test_constructors_of_both_forms(run_agent: RunAgent, constructor: str) -> No
 def test_a_subclass_of_harbor_s_base_agent_runs_unchanged(run_agent: RunAgent) -> None:
     ended = run_agent(HARBOR)
     assert ended.error is None
-    assert "said 'x\\n/work\\n', True" in ended.log
+    assert "said 'x\\n/srv/w\\n', True" in ended.log
     assert ended.usage is not None
     assert ended.usage.model_dump() == {
         "n_input_tokens": 12,
@@ -136,15 +136,15 @@ open("/tmp/up/a", "wb").write(bytes(range(256)) * 100)
 open("/tmp/up/sub/b.sh", "w").write("#!/bin/sh\\necho ran\\n")
 os.chmod("/tmp/up/sub/b.sh", 0o755)
 os.symlink("/etc/passwd", "/tmp/up/link")
-environment.upload_dir("/tmp/up", "/work/dir")
-await environment.upload_dir("/tmp/up", "/work/again")
-await environment.upload_file("/tmp/up/a", "/work/one")
-print((await environment.exec("/work/dir/sub/b.sh; ls /work/again; stat -c %s /work/one")).stdout.split())
-await environment.download_dir("/work/dir", "/tmp/down")
-await environment.download_file("/work/one", "/tmp/one")
+environment.upload_dir("/tmp/up", "/srv/w/dir")
+await environment.upload_dir("/tmp/up", "/srv/w/again")
+await environment.upload_file("/tmp/up/a", "/srv/w/one")
+print((await environment.exec("/srv/w/dir/sub/b.sh; ls /srv/w/again; stat -c %s /srv/w/one")).stdout.split())
+await environment.download_dir("/srv/w/dir", "/tmp/down")
+await environment.download_file("/srv/w/one", "/tmp/one")
 print(open("/tmp/one", "rb").read() == open("/tmp/down/a", "rb").read() == bytes(range(256)) * 100)
-print(await environment.is_dir("/work"), await environment.is_file("/work"), await environment.is_file("/work/one"))
-for path in ("/work/dir", "/etc/nothing"):
+print(await environment.is_dir("/srv/w"), await environment.is_file("/srv/w"), await environment.is_file("/srv/w/one"))
+for path in ("/srv/w/dir", "/etc/nothing"):
     try:
         await environment.download_file(path, "/tmp/x")
     except (FileNotFoundError, ValueError, RuntimeError) as error:

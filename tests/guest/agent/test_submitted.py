@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +14,14 @@ from guest.agent.submitted import SubmittedAgent
 from guest.errors import Refused
 from guest.reason import Reason
 from guest.trial.agent import Seat
+from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
+from guest.trial.image import ResolvedImage
+from guest.trial.lifecycle import Trial
 from guest.trial.outcome import Outcome
+from guest.trial.slot import Slot
 from tests.guest.trial.conftest import RunTrial, run_trial, slot
-from tests.tasks_made import make_task
+from tests.tasks_made import BUDGET, make_task
 
 __all__ = ["run_trial", "slot"]
 pytestmark = pytest.mark.engine
@@ -72,6 +78,25 @@ def test_what_an_agent_does_to_itself_scores_0(
     assert (record.outcome, record.reward, record.reason_code) == (
         (Outcome.AGENT_ERROR, 0.0, reason) if reason else (Outcome.REWARD_ERROR, 0.0, Reason.REWARD_MISSING)
     )
+
+
+def test_the_probe_is_left_and_copied_out(
+    engine: Engine, slot: Slot, base_image: str, run_id: str, stop: threading.Event, tmp_path: Path
+) -> None:
+    for number, (body, reason) in enumerate(
+        [
+            ("await environment.exec('true')", None),
+            ("await environment.exec('rm -r /var/lib/evalguest')", Reason.PROBE_NOT_OBSERVED),
+            ("await environment.exec('echo x > /var/lib/evalguest/probe')", Reason.PROBE_MISMATCH),
+            ("assert os.environ['EVALGUEST_PROBE'] == 'ab' * 32", None),
+        ]
+    ):
+        image = ResolvedImage("", base_image, "id", "present", "/srv")
+        plan = TrialPlan(run_id, TASK, BUDGET, image, number + 1, tmp_path / str(number), probe="ab" * 32)
+        probe = Trial(engine, slot, plan, agent(body, base_image), stop).run().probe
+        assert probe is not None
+        assert (probe.observed, probe.reason_code, probe.written_by) == (reason is None, reason, "host")
+        assert probe.value_sha256 == hashlib.sha256(b"ab" * 32).hexdigest()
 
 
 def test_a_broken_agent_is_found_before_the_first_trial(engine: Engine, base_image: str, run_id: str) -> None:

@@ -40,6 +40,7 @@ def record(task_id: str, repetition: int, reward: float | None) -> TrialRecord:
         message="",
         reward=reward,
         grading=None,
+        probe=None,
         started_at="2026-01-01T00:00:00Z",
         cpu=CPU,
         wall=Wall(agent_sec=None, verifier_sec=None, overhead_sec=0.0),
@@ -56,6 +57,7 @@ def summary(**rewards: list[float | None]) -> JobSummary:
         agent=AGENT,
         k=len(next(iter(rewards.values()))),
         n_concurrent=1,
+        probe_key=bytes(32),
         records={task: [record(task, at, reward) for at, reward in enumerate(of, 1)] for task, of in rewards.items()},
     )
 

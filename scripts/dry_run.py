@@ -40,6 +40,9 @@ def dry_run(
     job_dir: Annotated[
         Path | None, typer.Option(help="Where the job's files go; default: jobs/ in the checkout.")
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the job of --job-dir: finished trials are kept.")
+    ] = False,
     as_line: Annotated[
         bool, typer.Option("--line", help="Print the unattested result line on stdout, and nothing else there.")
     ] = False,
@@ -62,6 +65,8 @@ def dry_run(
     with ResultLine(tasks=len(tasks or []), wanted=as_line) as result_line:
         if fail_under is not None and not 0 <= fail_under <= 1:
             raise UsageFault(Reason.USAGE, f"--fail-under is {fail_under:g}, expected a score from 0 to 1")
+        if resume and job_dir is None:
+            raise UsageFault(Reason.USAGE, "--resume needs --job-dir", "name the directory of the job to go on with")
         actor = _agent(agent, read_lock().ref)
         engine = connect()
         with stop_on_signals("stopping: ending the running trials and removing their containers") as stop:
@@ -79,6 +84,7 @@ def dry_run(
                 repetitions,
                 concurrent,
                 result_line,
+                resume=resume,
             )
         result_line.print(summary)
     if as_json:
@@ -108,10 +114,13 @@ def _run(
     k: int,
     n: int,
     result_line: ResultLine,
+    *,
+    resume: bool,
 ) -> JobSummary:
     """Prepare what is missing and run the job, progress on stderr."""
     from guest.job.admission import Capacity
-    from guest.job.job import JobPlan, claim_job_directory, run_job
+    from guest.job.job import JobPlan, run_job
+    from guest.job.job_directory import check_job_directory
     from guest.job.preflight import preflight
     from guest.job.sweep import find_leftovers, remove_leftovers
     from guest.tasks.budgets import budget_for, load_budgets
@@ -130,7 +139,7 @@ def _run(
     entries = load_budgets(budgets) if budgets else task_cache.budgets
     _check_solutions(agent, chosen)
     result_line.stage, result_line.total = FailureStage.JOB, len(chosen)
-    claim_job_directory(job_dir)
+    check_job_directory(job_dir, resume=resume)
     with Progress(total=len(chosen) * k) as progress:
         for run in find_leftovers(engine):
             progress.say("cleanup", str(run))
@@ -158,6 +167,7 @@ def _run(
             capacity=capacity,
             holder_image=HolderImage(base.ref),
             run_id=run_id,
+            resume=resume,
         )
         return run_job(engine, plan, stop, progress.trial)
 

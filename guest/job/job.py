@@ -7,19 +7,19 @@ Repetitions outside, tasks inside. One thread a running trial; the thread that c
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
-import os
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from guest.errors import EnvironmentFault, Refused, UsageFault
 from guest.job.admission import Capacity, Reservations
+from guest.job.job_directory import JobDirectory
 from guest.job.summary import JobSummary, summarise_job
 from guest.job.sweep import sweep_run
 from guest.reason import Reason
@@ -34,10 +34,12 @@ from guest.trial.lifecycle import Trial
 from guest.trial.probe import KEY_BYTES, probe_value
 from guest.trial.record import AgentIdentity, TrialRecord, write_json, write_log
 from guest.trial.slot import Slot
+from guest.wire.policy import MEAN_OFF
 
 # Called with a trial's id, the state it enters, and its record once it is done.
 Progress = Callable[[str, str, TrialRecord | None], None]
-OTHER_DIRECTORY = "give another --job-dir, or none for a new one"
+RUNNER_VERSION = 1
+"""Raised when trials are run or scored in another way: a job is not resumed by another runner."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ class JobPlan:
     n: int
     capacity: Capacity
     holder_image: HolderImage
+    resume: bool = False
     run_id: str = field(default_factory=lambda: secrets.token_hex(6))
     probe_key: bytes = field(default_factory=lambda: secrets.token_bytes(KEY_BYTES), repr=False)
 
@@ -65,11 +68,23 @@ class JobPlan:
 def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Progress) -> JobSummary:
     """Run all trials of the plan and give the job's summary, also written to `summary.json`.
 
-    Raises UsageFault for a job directory that holds a job already, Refused(INTERRUPTED) when stopped, EnvironmentFault
-    when something could not be removed. In each case nothing of the run is left, as far as the engine lets us.
+    Raises UsageFault for a job directory that cannot be used, Refused: JOB_BUSY when another run works there,
+    JOB_DIFFERS when what is to be resumed is another job, INTERRUPTED when stopped; EnvironmentFault when something
+    could not be removed. In each case nothing of the run is left, as far as the engine lets us.
     """
-    claim_job_directory(plan.job_dir)
-    _write_job(plan)
+    with JobDirectory(plan.job_dir, resume=plan.resume) as directory:
+        if plan.resume:
+            plan = replace(plan, run_id=directory.run_id(), probe_key=directory.probe_key())
+            directory.check_same(identity_of(plan))
+        else:
+            directory.begin(identity_of(plan), plan.probe_key)
+        kept = directory.finished({task.task_id: task.tree_digest for task in plan.tasks})
+        return _run(engine, plan, kept, stop, progress)
+
+
+def _run(
+    engine: Engine, plan: JobPlan, kept: Mapping[str, TrialRecord], stop: threading.Event, progress: Progress
+) -> JobSummary:
     events = _Events(plan.job_dir / "events.ndjson")
 
     def report(trial_id: str, state: str, record: TrialRecord | None) -> None:
@@ -77,12 +92,19 @@ def run_job(engine: Engine, plan: JobPlan, stop: threading.Event, progress: Prog
         progress(trial_id, state, record)
 
     done: dict[str, list[TrialRecord]] = {task.task_id: [] for task in plan.tasks}
+    for record in kept.values():
+        done[record.task_id].append(record)
+        progress(record.trial_id, "recorded", record)
     with _slots(engine, plan) as slots:
         _prepare_agent(engine, plan, slots[0], stop)
-        for record in _run_all(engine, plan, slots, stop, report):
+        for record in _run_all(engine, plan, kept.keys(), slots, stop, report):
             done[record.task_id].append(record)
         if stop.is_set():
-            raise Refused(Reason.INTERRUPTED, f"the run was stopped; finished trials are kept in {plan.job_dir}")
+            raise Refused(
+                Reason.INTERRUPTED,
+                f"the run was stopped; finished trials are kept in {plan.job_dir}",
+                f"go on with --resume --job-dir {plan.job_dir}",
+            )
         summary = summarise_job(
             job_dir=str(plan.job_dir),
             run_id=plan.run_id,
@@ -103,7 +125,11 @@ class _Events:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
-        self._next = 1
+        before = path.read_bytes() if path.exists() else b""
+        if not before.endswith(b"\n"):  # torn when the run was killed
+            before = before[: before.rfind(b"\n") + 1]
+            path.write_bytes(before)
+        self._next = before.count(b"\n") + 1
 
     def write(self, trial_id: str, state: str) -> None:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
@@ -113,43 +139,30 @@ class _Events:
             self._next += 1
 
 
-def claim_job_directory(job_dir: Path) -> None:
-    """Make the job directory, or take an existing one that holds no job. Raises UsageFault."""
-    try:
-        job_dir.mkdir(parents=True, exist_ok=True)
-        taken = (job_dir / "job.json").exists()
-        if not taken and not os.access(job_dir, os.W_OK | os.X_OK):
-            raise UsageFault(Reason.USAGE, f"{job_dir} cannot be written to", OTHER_DIRECTORY)
-    except OSError as error:
-        raise UsageFault(Reason.USAGE, f"{job_dir} cannot be made: {error.strerror}", OTHER_DIRECTORY) from error
-    if taken:
-        raise UsageFault(Reason.USAGE, f"{job_dir} holds a job already", OTHER_DIRECTORY)
-
-
-def _write_job(plan: JobPlan) -> None:
-    """Write what was asked for; of two jobs that claimed the same directory, one is refused."""
-    try:
-        (plan.job_dir / "trials").mkdir()
-    except FileExistsError as error:
-        raise UsageFault(Reason.USAGE, f"{plan.job_dir} holds trials already", OTHER_DIRECTORY) from error
-    document = {
+def identity_of(plan: JobPlan) -> dict[str, Any]:
+    """Give what makes a job the one it is, as `job.json` tells it."""
+    return {
         "schema_version": 1,
         "run_id": plan.run_id,
-        "created_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "runner_version": RUNNER_VERSION,
         "attestation": "off",
         "agent": {"kind": plan.agent.kind, "sha256": plan.agent.sha256},
-        "probe_key_sha256": hashlib.sha256(plan.probe_key).hexdigest(),
         "k": plan.k,
         "n_concurrent": plan.n,
+        "scoring_policy_digest": MEAN_OFF.canonical_digest(),
         "tasks": {
             task.task_id: {
                 "tree_digest": task.tree_digest,
                 "budget": plan.budgets[task.task_id].model_dump(),
+                "image": _image_id(plan.images[task.task_id]),
             }
             for task in plan.tasks
         },
     }
-    write_json(plan.job_dir / "job.json", document)
+
+
+def _image_id(image: ResolvedImage | ImageFailure) -> str | None:
+    return None if isinstance(image, ImageFailure) else image.image_id
 
 
 def _prepare_agent(engine: Engine, plan: JobPlan, slot: Slot, stop: threading.Event) -> None:
@@ -179,9 +192,17 @@ def _slots(engine: Engine, plan: JobPlan) -> Iterator[list[Slot]]:
 
 
 def _run_all(
-    engine: Engine, plan: JobPlan, slots: Sequence[Slot], stop: threading.Event, report: Progress
+    engine: Engine,
+    plan: JobPlan,
+    kept: Collection[str],
+    slots: Sequence[Slot],
+    stop: threading.Event,
+    report: Progress,
 ) -> Iterator[TrialRecord]:
-    """Yield each record as its trial ends. The first trial that breaks the job stops the others and is raised."""
+    """Yield each record as its trial ends; trials of which a record is `kept` are not run.
+
+    The first trial that breaks the job stops the others and is raised.
+    """
     waiting = [
         TrialPlan(
             run_id=plan.run_id,
@@ -195,6 +216,7 @@ def _run_all(
         for repetition in range(1, plan.k + 1)
         for task in plan.tasks
     ]
+    waiting = [trial for trial in waiting if trial.trial_id not in kept]
     free = list(slots)
     reservations = Reservations(plan.capacity, plan.agent.memory_bytes)
     running: dict[Future[TrialRecord], tuple[TrialPlan, Slot]] = {}

@@ -286,6 +286,89 @@ def test_the_next_run_sweeps_as_well(cache: Path, tmp_path: Path, engine: Engine
     assert standing(engine, run_id) == []
 
 
+def resumable(cache: Path, base_image: str) -> None:
+    """A pack whose second task is slow in every phase."""
+    slow = make_task(
+        "slow",
+        toml='[environment.healthcheck]\ncommand = "sleep 2"\n',
+        solve="sleep 2",
+        test=f"sleep 2; echo 1 > {REWARD}",
+        dockerfile=f"FROM {base_image}\nWORKDIR /srv\n",
+    )
+    write_task(cache, slow)
+
+
+@pytest.mark.parametrize("state", ["starting", "agent", "verifying"])
+def test_a_killed_job_goes_on_where_it_was(
+    cache: Path, tmp_path: Path, base_image: str, engine: Engine, state: str
+) -> None:
+    resumable(cache, base_image)
+    job = tmp_path / "job"
+    arguments = ("dry-run", "passes", "slow", "--cache", cache, "-n", "1", "--job-dir", job)
+    process = subprocess.Popen(
+        [*EVALGUEST, *map(str, arguments)], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    path = job / "trials" / "slow__r1" / "state.json"
+    deadline = time.monotonic() + 60
+    while not path.exists() or json.loads(path.read_text())["state"] != state:
+        assert time.monotonic() < deadline, process.communicate()
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    kept = (job / "trials" / "passes__r1" / "record.json").read_bytes()
+    with (job / "events.ndjson").open("a") as events:
+        events.write('{"seq": 7, "torn')
+    ended = evalguest(*arguments, "--resume", "--json")
+    assert ended.returncode == 0, ended.stderr
+    document = json.loads(ended.stdout)
+    assert [(task["task_id"], task["score"], len(task["trials"])) for task in document["tasks"]] == [
+        ("passes", 1.0, 1),
+        ("slow", 1.0, 1),
+    ]
+    assert (job / "trials" / "passes__r1" / "record.json").read_bytes() == kept
+    assert document["run_id"] == json.loads((job / "job.json").read_text())["run_id"]
+    lines = (job / "events.ndjson").read_text().splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == list(range(1, len(lines) + 1))
+    assert sum(json.loads(line)["state"] == "recorded" for line in lines) == 2
+    assert standing(engine, document["run_id"]) == []
+
+
+def test_a_finished_job_is_told_again_and_another_is_not_taken_for_it(cache: Path, tmp_path: Path) -> None:
+    job = tmp_path / "job"
+    first = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", job, "--json")
+    again = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", job, "--json", "--resume")
+    assert (again.returncode, json.loads(again.stdout)) == (0, json.loads(first.stdout))
+    for change, words in (
+        (("passes", "fails"), "tasks.fails"),
+        (("passes", "-k", "2"), "with k 1, this is 2"),
+        (("passes", "--agent", "nop"), "agent.kind 'oracle', this is 'nop'"),
+    ):
+        other = evalguest("dry-run", *change, "--cache", cache, "--job-dir", job, "--resume")
+        assert other.returncode == 1
+        assert "reason code: job_differs" in other.stderr
+        assert words in other.stderr
+    (cache / "passes" / "tests" / "test.sh").write_text("echo 1 > /logs/verifier/reward.txt; true\n")
+    other = evalguest("dry-run", "passes", "--cache", cache, "--job-dir", job, "--resume")
+    assert "tasks.passes." in other.stderr
+
+
+def test_two_runs_in_one_directory(cache: Path, tmp_path: Path) -> None:
+    process, _ = start_and_wait(cache, tmp_path / "job", "sleeps", "agent")
+    second = evalguest("dry-run", "sleeps", "--cache", cache, "--job-dir", tmp_path / "job", "--resume")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert second.returncode == 1
+    assert "reason code: job_busy" in second.stderr
+    assert f"pid {process.pid} boot" in second.stderr
+
+
+def test_resuming_needs_a_job(cache: Path, tmp_path: Path) -> None:
+    for arguments in (("--resume",), ("--resume", "--job-dir", tmp_path / "none")):
+        ended = evalguest("dry-run", "passes", "--cache", cache, *arguments)
+        assert ended.returncode == 2
+    assert not (tmp_path / "none").exists()
+
+
 def test_cleanup_spares_a_living_run(cache: Path, tmp_path: Path, engine: Engine) -> None:
     process, run_id = start_and_wait(cache, tmp_path / "job", "sleeps", "agent")
     before = standing(engine, run_id)

@@ -71,36 +71,38 @@ class Channel:
                 view = view[sent:]
 
     def receive(self) -> Iterator[dict[str, Any] | None]:
-        """Give each message as it arrives, and None about every quarter of a second while none does.
+        """Give each message as it arrives, and None at least about every quarter of a second, whatever else arrives.
 
         Ends when the host has. Raises Refused(AGENT_CHANNEL_BROKEN) for what is not a message, EnvironmentFault when
         the engine breaks the stream off.
         """
+        told = time.monotonic()
         while True:
             while (message := self._next_message()) is not None:
                 while not self._count.take(1):
                     time.sleep(TICK_SEC)
                     yield None
                 yield message
-            readable, _, _ = select.select([self._socket], [], [], TICK_SEC)
-            if not readable or not self._bytes.take(0):
-                if readable:
-                    time.sleep(TICK_SEC)
+            if time.monotonic() - told >= TICK_SEC:
+                told = time.monotonic()
                 yield None
-                continue
-            try:
-                data = self._socket.recv(_PIECE)
-            except BlockingIOError:
-                continue
-            except OSError as error:
-                raise EnvironmentFault(
-                    Reason.ENGINE_FAULT, f"the engine broke off an agent's channel: {error}"
-                ) from error
-            if not data:
+            if not self._bytes.take(0):
+                time.sleep(TICK_SEC)
+            elif select.select([self._socket], [], [], TICK_SEC)[0] and not self._take():
                 return
-            self._bytes.take(len(data))
-            self._arrived += data
-            self._split()
+
+    def _take(self) -> bool:
+        """Take what has arrived; False at the end of the stream."""
+        try:
+            data = self._socket.recv(_PIECE)
+        except BlockingIOError:
+            return True
+        except OSError as error:
+            raise EnvironmentFault(Reason.ENGINE_FAULT, f"the engine broke off an agent's channel: {error}") from error
+        self._bytes.take(len(data))
+        self._arrived += data
+        self._split()
+        return bool(data)
 
     def _split(self) -> None:
         """Tell the two streams apart; a frame that is still incomplete is passed on as far as it goes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -145,13 +146,12 @@ class AgentHost:
                 },
             }
         )
-        ticks = 0
+        deadline = time.monotonic() + LOAD_SEC
         for message in self._messages:
             if message is None:
-                ticks += 1
                 if self._seat.stop.is_set():
                     raise Refused(Reason.INTERRUPTED, "stopped while an agent was loaded")
-                if ticks * 0.25 > LOAD_SEC:
+                if time.monotonic() > deadline:
                     raise Refused(Reason.AGENT_LOAD_FAILED, f"the agent was not constructed within {LOAD_SEC} s")
             elif message.get("verb") == "ready":
                 return

@@ -12,7 +12,7 @@ from scripts.failures import run_reporting
 def main() -> int:
     """Parse the command line and run the bench."""
     parser = argparse.ArgumentParser(prog="bench", description="Measure; print medians and what they compare with.")
-    parser.add_argument("name", choices=["trials", "harbor", "wire"], help="which bench")
+    parser.add_argument("name", choices=["trials", "harbor", "wire", "budget"], help="which bench")
     parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
     parser.add_argument(
         "--rewards", action="store_true", help="harbor: compare the rewards of every task of ours instead of times"
@@ -24,6 +24,11 @@ def main() -> int:
             from scripts.benches.trials import measure_trials
 
             print_figures(measure_trials(), as_json=arguments.json)
+            return 0
+        if arguments.name == "budget":
+            from scripts.benches.budget import measure_budget
+
+            print_figures(measure_budget(), as_json=arguments.json)
             return 0
         if arguments.name == "wire":
             from scripts.benches.wire import measure_wire

@@ -116,6 +116,20 @@ def test_an_agent_that_blocks_at_import_is_given_up(run_agent: RunAgent, monkeyp
         assert run_agent(source).reason is Reason.AGENT_LOAD_FAILED
 
 
+STEADY = "while True: os.write(2, b'x' * 4096); time.sleep(0.001)"
+
+
+def test_an_agent_that_prints_steadily_is_ended_all_the_same(
+    run_agent: RunAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always something to read, and never so much that reading pauses."""
+    monkeypatch.setattr(host, "LOAD_SEC", 2)
+    began = time.monotonic()
+    assert run_agent(body=STEADY, seconds=3).reason is Reason.AGENT_TIMEOUT
+    assert run_agent(f"import os, time\n{STEADY}\nclass Agent: pass\n").reason is Reason.AGENT_LOAD_FAILED
+    assert time.monotonic() - began < 20
+
+
 def test_the_host_has_nothing(run_agent: RunAgent) -> None:
     ended = run_agent(
         body="""

@@ -59,12 +59,17 @@ class TrialPlan:
 
 @dataclass
 class Course:
-    """What is known so far of a running trial. CPU and wall in seconds, each None until measured."""
+    """What is known so far of a running trial. CPU and wall in seconds, each None until measured.
+
+    `hosts` are the ids of the agent hosts that run now, `host_cpu` the last readings where each is read by itself.
+    """
 
     began: float = field(default_factory=time.monotonic)
     started_at: str = field(default_factory=lambda: datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"))
     container_id: str | None = None
     holder_id: str | None = None
+    hosts: list[str] = field(default_factory=list)
+    host_cpu: dict[str, float] = field(default_factory=dict)
     agent_wall: float | None = None
     verifier_wall: float | None = None
     cpu_start: float | None = None

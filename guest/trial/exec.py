@@ -153,7 +153,7 @@ def _pump(
     cut: threading.Event | None,
 ) -> int | None:
     """Read until the command has ended and give its exit code, None when the deadline has passed or `cut` is set."""
-    quiet_since = last_look = time.monotonic()
+    last_look = time.monotonic()
     pause = 0.01
     more = True
     while True:
@@ -167,7 +167,6 @@ def _pump(
             more = data != b""
             if data:
                 output.feed(data)
-                quiet_since = time.monotonic()
         else:
             # A command may close its output and run on.
             stop.wait(min(pause, deadline - now))
@@ -178,8 +177,12 @@ def _pump(
             last_look = now
             exit_code = _look(engine, exec_id).exit_code
             if exit_code is not None:
-                if more and now - quiet_since < DRAIN_SEC:
-                    output.feed(_receive(raw, DRAIN_SEC) or b"")
+                # What it wrote last may have arrived since the stream was read.
+                until = time.monotonic() + DRAIN_SEC
+                while more and (left := until - time.monotonic()) > 0:
+                    data = _receive(raw, left)
+                    more = bool(data)
+                    output.feed(data or b"")
                 return exit_code
 
 

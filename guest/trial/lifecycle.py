@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -193,7 +193,8 @@ class Trial:
         began = time.monotonic()
         failure: Ending | None = None
         seat = Seat(self._engine, plan.run_id, plan.trial_id, self._slot.cgroup.parent, self._stop, plan.probe)
-        watch = self._watch("agent", plan.budget.agent_cpu_sec, plan.budget.agent_wall_sec, seat.hosts)
+        course.hosts = seat.hosts
+        watch = self._watch("agent", plan.budget.agent_cpu_sec, plan.budget.agent_wall_sec)
         try:
             with watch:
                 self._agent.run(plan.task, plan.task.instruction, environment, seat)
@@ -219,7 +220,7 @@ class Trial:
         course.agent_cpu = self._cpu_since_start()
         return failure
 
-    def _watch(self, phase: str, cpu_budget_sec: float, wall_sec: float, hosts: Sequence[str] = ()) -> PhaseWatch:
+    def _watch(self, phase: str, cpu_budget_sec: float, wall_sec: float) -> PhaseWatch:
         return PhaseWatch(
             self._engine,
             phase,
@@ -227,7 +228,7 @@ class Trial:
             cpus=self._plan.task.definition.cpus + self._agent.cpus,
             cpu_budget_sec=cpu_budget_sec,
             wall_sec=wall_sec,
-            containers=lambda: [*hosts, self._course.container_id or ""],
+            containers=lambda: [*self._course.hosts, self._course.container_id or ""],
         )
 
     def _prepare_verifier(self, place: Place) -> None:
@@ -341,7 +342,18 @@ class Trial:
             course.verifier_cpu = max(0.0, total - course.agent_cpu)
 
     def _cpu(self) -> float:
-        return self._slot.cgroup.cpu_seconds(self._course.container_id or "")
+        """Read the trial's CPU time: its slot's, or where only the engine tells any, its containers' one by one.
+
+        An agent host that is gone counts as at its last reading.
+        """
+        cgroup, course = self._slot.cgroup, self._course
+        used = cgroup.cpu_seconds(course.container_id or "")
+        if cgroup.source != "stats":
+            return used
+        for host in list(course.hosts):
+            with suppress(EnvironmentFault):
+                course.host_cpu[host] = max(course.host_cpu.get(host, 0.0), cgroup.cpu_seconds(host))
+        return used + sum(course.host_cpu.values())
 
     def _cpu_since_start(self) -> float | None:
         """Give the trial's CPU seconds so far; None when the engine's stats have lost them with the container."""

@@ -14,6 +14,7 @@ from guest.agent.submitted import SubmittedAgent
 from guest.errors import Refused
 from guest.reason import Reason
 from guest.trial.agent import Seat
+from guest.trial.cgroup import SlotCgroup
 from guest.trial.course import TrialPlan
 from guest.trial.engine import Engine
 from guest.trial.image import ResolvedImage
@@ -48,6 +49,16 @@ def test_the_agent_s_own_cpu_time_counts_in_its_trial(run_trial: RunTrial, base_
     record = run_trial(TASK, agent(SPIN.format(1.0), base_image))
     assert record.cpu.agent_sec is not None
     assert 1.0 < record.cpu.agent_sec < 2.0
+
+
+def test_it_counts_where_only_the_engine_tells_cpu_time(
+    run_trial: RunTrial, slot: Slot, base_image: str, engine: Engine
+) -> None:
+    slot.cgroup = SlotCgroup(engine, slot.cgroup.parent.lstrip("/"), trees=())
+    record = run_trial(TASK, agent(SPIN.format(2.5), base_image))
+    assert record.cpu.source == "stats"
+    assert record.cpu.agent_sec is not None
+    assert 1.0 < record.cpu.agent_sec < 4.0  # readings are a second or two apart, and the last one is missed
 
 
 def test_an_agent_host_that_burns_cpu_is_ended(run_trial: RunTrial, base_image: str, engine: Engine) -> None:

@@ -1,10 +1,12 @@
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from guest.errors import EnvironmentFault, Refused
 from guest.reason import Reason
+from guest.trial import exec as exec_module
 from guest.trial.container import live_processes
 from guest.trial.engine import Engine
 from guest.trial.exec import run_exec
@@ -90,3 +92,17 @@ def test_a_stopped_container_is_an_engine_fault(engine: Engine, task_container: 
         run_exec(engine, task_container, ["true"], seconds=5, stop=stop)
     assert caught.value.reason is Reason.ENGINE_FAULT
     assert "not running" in caught.value.message
+
+
+def test_last_words_are_not_lost_when_the_end_is_seen_first(
+    engine: Engine, task_container: str, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking a hundred times as often as usual makes it likely that some end between the last read and the look."""
+    monkeypatch.setattr(exec_module, "TICK_SEC", 0.001)
+
+    def run(at: int) -> bytes:
+        command = ["sh", "-c", f"sleep {0.3 + at / 500}; echo said"]
+        return run_exec(engine, task_container, command, seconds=30, stop=stop).output
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(run, range(80))) == [b"said\n"] * 80

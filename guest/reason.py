@@ -116,6 +116,7 @@ class Reason(StrEnum):
     AGENT_FILE_REFUSED = "agent_file_refused", Stage.AGENT, "The agent's archive holds compiled code or a .pth file."
     AGENT_ENTRY_POINT_MISSING = "agent_entry_point_missing", Stage.AGENT, "The agent has no agent.py at its root."
     AGENT_ENTRY_POINT_MALFORMED = "agent_entry_point_malformed", Stage.AGENT, "The agent's agent.py is not Python source with a class Agent."
+    AGENT_HOST_UNAVAILABLE = "agent_host_unavailable", Stage.AGENT, "The agent's own container could not be started."
 
     # --- trials
     AGENT_TIMEOUT = "agent_timeout", Stage.TRIAL, "The agent reached its wall limit."
@@ -275,6 +276,7 @@ _RETRYABLE = frozenset(
         Reason.INTERRUPTED,
         Reason.IMAGE_UNAVAILABLE,
         Reason.CONTAINER_LEFT,
+        Reason.AGENT_HOST_UNAVAILABLE,
         Reason.HEALTHCHECK_FAILED,
         Reason.HARBOR_BROKER_CONNECTION_FAILED,
         Reason.HARBOR_CANCELLED_ERROR,

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from guest.agent.archive import AgentPackage
 from guest.agent.channel import Channel
 from guest.agent.requests import VERBS, UsageReport, answer
-from guest.errors import EnvironmentFault, Refused
+from guest.errors import EnvironmentFault, EvalguestError, Refused
 from guest.reason import Reason
 from guest.trial import container
 from guest.trial.agent import Seat
@@ -66,11 +66,11 @@ class AgentHost:
     def __enter__(self) -> Self:
         """Create and start the container, send the agent's files, wait until the agent is constructed.
 
-        Raises Refused(AGENT_LOAD_FAILED) for an agent that cannot be loaded, Refused(LAUNCH_REFUSED) and
-        EnvironmentFault for the container.
+        Raises EnvironmentFault(AGENT_HOST_UNAVAILABLE) for the container, nothing of the agent having run,
+        Refused(AGENT_LOAD_FAILED) for an agent that cannot be loaded.
         """
         try:
-            self._start()
+            self._start_or_say_so()
             self._load()
         except BaseException:
             self.close()
@@ -104,6 +104,14 @@ class AgentHost:
                 self.container_id = ""
         finally:
             self._opened.close()
+
+    def _start_or_say_so(self) -> None:
+        try:
+            self._start()
+        except EvalguestError as error:
+            raise EnvironmentFault(
+                Reason.AGENT_HOST_UNAVAILABLE, f"the agent host could not be started: {error.message}", error.hint
+            ) from error
 
     def _start(self) -> None:
         spec = ContainerSpec(

@@ -37,6 +37,8 @@ def after_error(engine: Engine, container_id: str, error: EvalguestError) -> End
 
 def after_agent_error(engine: Engine, container_id: str, error: EvalguestError) -> Ending:
     """Give the ending for one of our errors that an agent ended with: its failure, whatever reason the error names."""
+    if error.reason is Reason.AGENT_HOST_UNAVAILABLE:  # nothing of the agent has run
+        return ending_for(error.reason, error.message)
     if isinstance(error, EnvironmentFault) or error.reason is Reason.AGENT_TIMEOUT:
         return after_error(engine, container_id, error)
     if error.reason in _OF_THE_HOST:

@@ -21,7 +21,7 @@ assert compensated_sum([0.1] * 10) == 1.0
 assert encode_f64(mean([1 / 3, 1.0, 1.0])) == "3fe8e38e38e38e39"
 import random, sys
 draw = random.Random(7)
-values = (draw.random(), 0.1, 1 / 3, 2 / 3, 1.0, 0.0)
+values = (*(draw.random() for _ in range(50)), 0.1, 1 / 3, 2 / 3, 1.0, 0.0, 5e-324)
 lists = [draw.choices(values, k=draw.randint(1, 9)) for _ in range(20_000)]
 compensated = [compensated_sum(values) for values in lists]
 plain = sum(total != sum(values) for total, values in zip(compensated, lists, strict=True))

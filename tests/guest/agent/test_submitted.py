@@ -110,6 +110,16 @@ def test_the_probe_is_left_and_copied_out(
         assert probe.value_sha256 == hashlib.sha256(b"ab" * 32).hexdigest()
 
 
+def test_a_host_that_cannot_be_started_is_infrastructure(run_trial: RunTrial) -> None:
+    record = run_trial(TASK, agent("pass", "no-such-image-anywhere:1"))
+    assert (record.outcome, record.reward, record.reason_code) == (
+        Outcome.INFRA_ERROR,
+        None,
+        Reason.AGENT_HOST_UNAVAILABLE,
+    )
+    assert "no-such-image-anywhere" in record.message
+
+
 def test_a_broken_agent_is_found_before_the_first_trial(engine: Engine, base_image: str, run_id: str) -> None:
     seat = Seat(engine, run_id, "construct", "", threading.Event())
     with pytest.raises(Refused) as caught:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-import sys
 from fractions import Fraction
 from typing import Any
 
@@ -78,9 +77,3 @@ def test_the_sum_is_the_exact_one_but_for_the_last_bit(scores: list[float]) -> N
     exact = float(sum(map(Fraction, scores)))
     assert abs(compensated_sum(scores) - exact) <= math.ulp(exact)
     assert encode_f64(mean(scores))
-
-
-@pytest.mark.skipif(sys.version_info < (3, 12), reason="the interpreter's sum is compensated from 3.12 on")
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False).filter(bool), min_size=1))
-def test_newer_interpreters_sum_the_same(values: list[float]) -> None:
-    assert struct.pack(">d", compensated_sum(values)) == struct.pack(">d", sum(values, start=0.0))

@@ -24,9 +24,10 @@ MAX_DIGITS = 4300
 
 _TOO_LARGE = 10**MAX_DIGITS
 
-# A value of three bytes can take 72 in memory. No record is denser than one value in 16 bytes.
+# A value of three bytes can take 72 in memory. The densest part of any record is an event without payload: 11 values
+# and members in 160 bytes.
 _FEW_VALUES = 65_536
-_BYTES_PER_VALUE = 16
+_BYTES_PER_VALUE = 12
 
 _PIECE = 65_536
 _EMPTY = re.compile(rb"\[\]|\{\}")

@@ -16,9 +16,11 @@ from guest.reason import Reason
 from guest.wire import canonical
 from guest.wire.execution_proof import AttestedMeasurement, manifest_sha256
 from guest.wire.plan import EvalPlan, parse_plan
+from guest.wire.policy import MEAN_OFF
 from guest.wire.refusal import WireRefused
 from guest.wire.result_check import check_attestation, check_result
 from guest.wire.result_request import ResultRequest, parse_result_body
+from guest.wire.score_record import build_score_record
 from scripts.conformance.vectors import mutate
 from tests.conformance.vectors import baseline
 from tests.guest.wire.records import changed, get, leaves, request, vectors, without
@@ -252,3 +254,17 @@ def test_hostile_bodies_take_a_few_times_their_size(fill: Any) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 14 * len(body), peak
+
+
+def test_the_largest_result_that_the_peer_takes_is_read() -> None:
+    """All tasks and all events it allows, each event as short as can be."""
+    tasks = {f"t{at:03}": [((at + trial) % 3) / 2 for trial in range(30)] for at in range(512)}
+    record = build_score_record(eval_run_id="eval-run-p1", policy=MEAN_OFF, trials=tasks)
+    value = request()
+    value["score_record"] = record.model_dump(mode="json")
+    entry = {"imr": 0, "event_type": 1, "digest": "ab" * 48, "event": "x", "event_payload": ""}
+    value["execution_proof"]["attestation"]["event_log"] = [entry] * 4096
+    body = canonical.encode(redigested(value))
+    read = parse_result_body(body)
+    assert (len(read.score_record.tasks), len(read.execution_proof.attestation.event_log)) == (512, 4096)
+    assert read.canonical() == body
